@@ -36,11 +36,11 @@ TEMPLATE = re.compile(r"\{\{ (?P<call>\w+\(.*?\)) \}\}")
 FORMULA = re.compile(
     r"^\$\$\n(?P<block>.*?)\n\$\$$|\$`(?P<line>[^`]+)`\$", re.MULTILINE | re.DOTALL
 )
+PARAMETERS = re.compile(r"^Parameters:\n((?:    .*\n?)+)", re.MULTILINE)
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s:]+)\)")
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
 SHARED = 3
 """Arguments of so many commands are described once, before all commands."""
-Scope = ast.ClassDef | ast.FunctionDef
 WIDEST = 88
 """Characters of a signature on one line."""
 
@@ -98,18 +98,14 @@ def _member(owner: type, name: str) -> tuple[str, str | None]:
 def _field(owner: type, name: str) -> tuple[str, str | None]:
     """The type of a field and its docstring, which only the source of the class has."""
     for one in owner.__mro__[:-1]:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(one)))
-        bodies = (node.body for node in ast.walk(tree) if isinstance(node, Scope))
-        for node, after in (pair for body in bodies for pair in pairwise([*body, ast.Pass()])):
-            if isinstance(node, ast.AnnAssign) and _name(node) == name:
+        [definition] = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+        assert isinstance(definition, ast.ClassDef)
+        for node, after in pairwise([*definition.body, ast.Pass()]):
+            if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name:
                 documented = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
                 text = inspect.cleandoc(str(after.value.value)) if documented else None
                 return f"{name}: {ast.unparse(node.annotation)}", text
     raise ValueError(f"{owner.__name__} has no member {name}")
-
-
-def _name(node: ast.AnnAssign) -> str:
-    return ast.unparse(node.target).removeprefix("self.")
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:
@@ -145,7 +141,8 @@ def _argument(one: inspect.Parameter) -> str:
 
 
 def markdown(docstring: str) -> str:
-    """A docstring with its examples in fences."""
+    """A docstring with its examples in fences and its parameters as a list."""
+    docstring = PARAMETERS.sub(_parameters, docstring)
     lines, inside = [], False
     for line in (*docstring.splitlines(), ""):
         if line.startswith(">>> ") and not inside:
@@ -156,6 +153,17 @@ def markdown(docstring: str) -> str:
             inside = False
         lines.append(line)
     return "\n".join(lines).rstrip()
+
+
+def _parameters(section: re.Match[str]) -> str:
+    """Lines such as "low, high: text" as items of a list."""
+
+    def item(match: re.Match[str]) -> str:
+        return f"- `{match[1].replace(', ', '`, `')}`: "
+
+    return "\n" + re.sub(
+        r"^(\w+(?:, \w+)*): ", item, textwrap.dedent(section[1]), flags=re.MULTILINE
+    )
 
 
 # Command line ------------------------------------------------------------------------------------

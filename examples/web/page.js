@@ -1,16 +1,16 @@
 import { open } from "./metricldp.js";
 
-const PIN = "78ac792a2fe684aa0efb91a9ab5dfadc71bfa68e1753a98bbcf631e1e14f8fd5";
+const PIN = "cbef72662101855e8868ddc78f8a800dd6d0830932100d17ae020049453a9624";
 const at = (id) => document.getElementById(id);
 const listed = (id, lines) =>
   at(id).replaceChildren(...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
 const number = (id) => (at(id).value.trim() ? at(id).valueAsNumber : null);
 const STATES = {
-  sent: "Thank you. Your blurred answers have arrived.",
-  waiting: "Your blurred answers are kept here and will be sent later. You may close this page.",
-  refused: "The collection did not take your report; nothing more will be sent.",
+  sent: "Thank you. Your report has arrived.",
+  waiting: "Your report is stored on this device and will be sent later. You may close this page.",
+  refused: "The collector rejected your report. It will not be sent again.",
 };
-const WRONG = { missing: "is missing", range: "is outside the range", kind: "is no number", whole: "is no whole number" };
+const WRONG = { missing: "is missing", range: "is outside the range", kind: "is not a number", whole: "is not a whole number" };
 
 try {
   const survey = await open("survey.client.json", { pin: PIN, send: location.origin });
@@ -18,8 +18,8 @@ try {
   listed("promise", survey.promise().split("\n"));
   listed("lines", lines);
   at("proof").textContent = holds
-    ? "Your browser has just proved this promise from the numbers that it blurs with."
-    : "Your browser could not prove this promise. Nothing will be sent.";
+    ? "Your browser has proved these guarantees from the probabilities that it randomizes with."
+    : "Your browser could not prove these guarantees. Nothing will be sent.";
   at("send").disabled = !holds;
 
   const tell = async () => {
@@ -28,7 +28,7 @@ try {
       at("told").textContent = STATES[state];
       at("send").disabled = true;
     }
-    at("ledger").textContent = `Spent on this device so far: epsilon ${spent}.`;
+    at("ledger").textContent = `Privacy loss of all reports from this device: epsilon ${spent}.`;
   };
   at("form").addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -39,11 +39,11 @@ try {
     }
     try {
       await survey.answer({ age: number("age"), income: number("income") });
-      at("form").reset(); // nobody who comes after you reads your answers here
+      at("form").reset(); // the next user of the device cannot read the responses
       await tell();
     } catch (error) {
       const [name] = error.message.split(":");
-      at("told").textContent = `Your ${name} ${WRONG[error.reason] || "was refused"}.`;
+      at("told").textContent = `Your ${name} ${WRONG[error.reason] || "is invalid"}.`;
       at(name)?.focus();
     }
   });

@@ -206,14 +206,14 @@ def test_which_attributes_go_round():
     [
         (
             {"age": (30, 20)},
-            "age 30 to 20 is an empty range: its ends are swapped; ask for 20 to 30, or make age "
+            "age 30 to 20 is an empty range: its ends are swapped; use 20 to 30, or make age "
             "cyclic in the survey if its ranges should wrap around; here it is not",
         ),
-        ({"income": (9e4, 1e4)}, "its ends are swapped; ask for 10,000 to 90,000$"),
-        ({"speed": (3, 2)}, "its ends are swapped; ask for 2 to 3$"),
+        ({"income": (9e4, 1e4)}, "its ends are swapped; use 10,000 to 90,000$"),
+        ({"speed": (3, 2)}, "its ends are swapped; use 2 to 3$"),
         (
             {"mood": ("good", "bad")},
-            "mood good to bad is an empty range: its ends are swapped; ask for bad to good, or "
+            "mood good to bad is an empty range: its ends are swapped; use bad to good, or "
             "make mood cyclic in the survey",
         ),
         ({"hour": (30, -1)}, "hour 30 to -1 is an empty range; hour goes from 0 to 23"),

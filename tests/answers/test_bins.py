@@ -90,7 +90,7 @@ def test_edges_by_hand_leave_less_open(name):
 def test_heaps_are_found_and_get_bins_of_their_own():
     found = heaps(capital_gain(), 0, 99_999)
     assert found
-    assert str(found) == "people are heaped: 91.7% at 0"
+    assert str(found) == "frequent values: 91.7% at 0"
     edges = found.edges(10)
     assert edges[:3] == [-0.5, 0.5, 9999.5]
     assert edges[-1] >= 99_999
@@ -100,7 +100,7 @@ def test_heaps_are_found_and_get_bins_of_their_own():
 
 def test_round_numbers_are_found_and_lie_in_the_middle_of_bins():
     found = heaps(DATA["round thousands"])
-    assert str(found) == "people are heaped: nearly all at multiples of 1000"
+    assert str(found) == "frequent values: nearly all at multiples of 1000"
     edges = np.array(found.edges(99))
     assert set((edges % 1000).tolist()) == {500}
     few = heaps([7.0] * 40 + [1.5, 2.5, 9.5] * 20)
@@ -111,7 +111,7 @@ def test_round_numbers_are_found_and_lie_in_the_middle_of_bins():
 def test_values_spread_out_are_no_heaps():
     found = heaps(RNG.normal(0, 1, 3_000))
     assert not found
-    assert str(found) == "no value is shared by many people"
+    assert str(found) == "no value is frequent"
     assert len(found.edges(10)) == 11
     for nothing in ([np.nan], [], ["old", "new"]):
         with pytest.raises(InvalidSpecError, match="at least one finite number"):
@@ -123,7 +123,7 @@ def test_a_comparison_hints_at_heaps(tmp_path):
     path.write_text("v\n" + "\n".join(str(v) for v in capital_gain()[::40]))
     survey = Survey.design({"v": Continuous(0, 100_000, bins=8, epsilon=1, per=10_000)})
     text = compare(survey, path, queries=2, repetitions=1).text()
-    assert "v: people are heaped: 91.7% at 0; edges=[...]" in text
+    assert "v: frequent values: 91.7% at 0; use edges=[...]" in text
 
 
 def test_a_mean_of_hardly_anybody_reaches_to_the_edges():

@@ -187,7 +187,7 @@ def test_the_axes_of_a_joint_prior_are_told():
     assert plane.expected_error({"x": 1}, n=10, prior=[1, 2]).stderr > 0
     with pytest.raises(QueryError, match=r"^a prior for x x y has shape \(2, 3\), not \(2,\)$"):
         plane.expected_error({"x": 1, "y": 2}, n=10, prior=[1, 2])
-    with pytest.raises(QueryError, match=r"^the prior says nothing of y; give an array for it$"):
+    with pytest.raises(QueryError, match=r"^the prior has no entry for y; add an array for it$"):
         plane.expected_error({"x": 1, "y": 2}, n=10, prior={"x": [1, 2]})
     with pytest.raises(QueryError, match=r"^a prior for x x told x y has shape \(2, 2, 3\), not"):
         plane.expected_error({"y": 0, "told": "yes", "x": 1}, n=10, prior=np.ones((2, 3, 2)))

@@ -261,7 +261,7 @@ def test_a_plan_for_other_people_is_used_and_refused_kindly(two):
     other = tally.with_prior({"a": shares})
     ends = [one.count(where).confidence_interval(method="envelope") for one in (other, tally)]
     assert ends[0] != ends[1]
-    assert "as you said" in other.count(where).rests_on(method="envelope")
+    assert "the given prior" in other.count(where).rests_on(method="envelope")
     assert survey.with_prior({"a": shares}) == survey
     with pytest.raises(QueryError, match="no attribute 'x'"):
         survey.with_prior({"x": shares})

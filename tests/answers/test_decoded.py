@@ -262,7 +262,7 @@ def test_invalid_arguments_of_contributions_are_rejected(tmp_path):
     clash = Survey.design({"a": Integer(0, 3, epsilon=1, per=1), "square": Weight(0, 1)})
     with pytest.raises(QueryError, match="'square' has the name of a column of contributions"):
         Decoder.of(clash, None, public=True)
-    with pytest.raises(QueryError, match=r"let the reports go.*keep="):
+    with pytest.raises(QueryError, match=r"totals have no single reports.*keep="):
         survey.tally(table, keep=[["a"]]).contributions({"a": (1, 2)})
     parquet.write(survey, tmp_path / "reports.parquet", [table])
     with pytest.raises(QueryError, match=r"stay with duckdb.*engine="):

@@ -197,7 +197,7 @@ def test_totals_have_the_same_fit(tally, fit):
     pair = totals.fit_distribution(["age", "region"])
     np.testing.assert_array_equal(pair.shares, tally.fit_distribution(["age", "region"]).shares)
     with pytest.raises(
-        QueryError, match="mood would be read from them one by one; tally them without"
+        QueryError, match="no single reports, which mood need; tally the reports without"
     ):
         totals.fit_distribution("mood")
 
@@ -328,7 +328,9 @@ def test_weights_empty_tallies_and_huge_fits_are_refused(monkeypatch, tally):
     with pytest.raises(QueryError, match="there are no reports to fit"):
         empty.fit_distribution("age")
     monkeypatch.setattr(observed, "_MOST_WORK", 10)
-    with pytest.raises(QueryError, match="20,000 reports that are no single integers over 3 cells"):
+    with pytest.raises(
+        QueryError, match="20,000 reports that are not single integers over 3 cells"
+    ):
         tally.fit_distribution("mood")
 
 

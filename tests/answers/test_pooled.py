@@ -443,7 +443,7 @@ def test_counts_take_attributes_that_are_optional_in_one_survey():
     [
         (lambda b: pool([]), "pool takes a list of tallies, and there is none"),
         (lambda b: pool(b[0]), "pool takes a list of tallies, not <Tally"),
-        (lambda b: pool([b[0], 3]), "tally 2 of pool is 3, no tally"),
+        (lambda b: pool([b[0], 3]), "tally 2 of pool is 3, not a tally"),
         (lambda b: pool([b[0], b[0]]), "tallies 1 and 2 have reports in common"),
         (lambda b: pool(b).count({"aeg": 3}), r"tally 1 \(survey .*no attribute 'aeg'"),
         (lambda b: pool(b).sum("aeg"), r"tally 1 \(survey .*no attribute 'aeg'"),

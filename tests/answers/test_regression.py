@@ -114,7 +114,7 @@ def test_tables_and_text():
     text = fit.to_text(0.9)
     assert "90% CI" in text and "n is the reference level of g" in text and "R^2" in text
     assert "towards zero" in text
-    assert repr(fit) == "<Regression: y by x, g among everybody>"
+    assert repr(fit) == str(fit)
     assert fit["x"].unit == "y per x" and fit["g: s"].unit == "y"
 
 
@@ -140,7 +140,7 @@ def test_coefficients_can_be_combined():
         (lambda t: t.linear_regression("g", ["a"]), "values are names"),
         (lambda t: t.linear_regression("y", ["z"]), "no attribute 'z'"),
         (lambda t: t.linear_regression("y", ["g"], base={"g": "w"}), "no level 'w'"),
-        (lambda t: t.linear_regression("y", ["a"], base={"a": "1"}), "no categorical predictor"),
+        (lambda t: t.linear_regression("y", ["a"], base={"a": "1"}), "not a categorical predictor"),
         (lambda t: t.linear_regression("y", ["g"], {"g": ["s", "e"]}), "use another base"),
         (lambda t: t.linear_regression("y", ["g"], {"g": "n"}), "leave g out"),
         (lambda t: t.linear_regression("y", ["g", "same"]), "does not clearly vary beyond"),

@@ -141,10 +141,10 @@ def test_surveys_may_have_their_attributes_in_another_order(both, fit):
     [
         (lambda b: pool([]), "there is none"),
         (lambda b: pool(b[0]), "a list of tallies, not <Tally"),
-        (lambda b: pool([b[0], 3]), "tally 2 of pool is 3, no tally"),
+        (lambda b: pool([b[0], 3]), "tally 2 of pool is 3, not a tally"),
         (lambda b: pool([b[0], b[0]]), "1 and 2 have reports in common"),
         (lambda b: pool(b).fit_distribution(["aeg"]), "no attribute 'aeg'"),
-        (lambda b: pool(b).fit_distribution(["age"]).update(3), "with a tally, not 3"),
+        (lambda b: pool(b).fit_distribution(["age"]).update(3), "update takes a tally, not 3"),
         (
             lambda b: pool(
                 [b[0], b[1].survey.tally(b[1].store.table.slice(0, 0))]

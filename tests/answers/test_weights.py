@@ -251,7 +251,7 @@ def test_weights_travel_with_the_reports(tmp_path):
     assert tally.sum("w").value == pytest.approx(people["w"].sum())
     assert tally.sum("w").stderr == 0
     assert tally.sum("v").stderr > 0
-    assert "w is a public weight and sent in the clear" in str(survey.certify())
+    assert "w is a public weight and sent without protection" in str(survey.certify())
     assert "sent without protection" in str(survey.explain())
     with pytest.raises(QueryError, match="name one of"):
         weight_of(survey, None)
@@ -268,7 +268,7 @@ def test_bad_weights():
         Weight(1, 1)
     with pytest.raises(InvalidSpecError, match="finite"):
         Weight(0, float("nan"))
-    with pytest.raises(InvalidSpecError, match="blurred"):
+    with pytest.raises(InvalidSpecError, match="at least one attribute that is randomized"):
         Survey.design({"w": Weight(0, 1)})
     for survey in (public("geometric"), private("geometric")):
         for value, why in ((7, "outside"), (float("nan"), "missing|finite"), ("x", "number")):

@@ -269,9 +269,9 @@ def test_a_survey_of_windows_from_file_to_answer(tmp_path):
 def test_nothing_is_clipped_around_a_circle(attribute, values, turn):
     """24 o'clock is not the last hour; no end is nearest."""
     for value, clip in product(values, (False, True)):
-        with pytest.raises(InvalidValueError, match=f"move it by whole turns of {turn}"):
+        with pytest.raises(InvalidValueError, match=f"reduce it modulo {turn}"):
             attribute.position(value, "x", clip=clip)
-        with pytest.raises(InvalidValueError, match=f"move it by whole turns of {turn}"):
+        with pytest.raises(InvalidValueError, match=f"reduce it modulo {turn}"):
             attribute.positions(np.array([0 if attribute.low == 0 else 1, value]), "x", clip=clip)
     inside = attribute.values_at(1)[0]
     assert attribute.position(inside, "x", clip=True) == 1

@@ -144,7 +144,7 @@ def test_cells_in_rows():
 
 def test_reports_that_tell_nothing_are_not_decoded():
     half = [1 << 63, 1 << 63]
-    with pytest.raises(QueryError, match="no report of the table tells position 0 from others"):
+    with pytest.raises(QueryError, match="the table does not determine the count of position 0"):
         Cells((2, 2), Table.of([half] * 4)).decoder([np.eye(2)[:1]] * 2)
 
 

@@ -137,7 +137,9 @@ def test_a_survey_refuses_a_mechanism_from_elsewhere_that_breaks_its_metric():
     def blunt(size, epsilon):
         return Response.for_epsilon(size, 3 * epsilon)
 
-    with pytest.raises(InvalidSpecError, match="tells 0 from 1 better than the metric allows"):
+    with pytest.raises(
+        InvalidSpecError, match="distinguishes 0 from 1 better than the metric allows"
+    ):
         Survey.design(
             {"v": Integer(0, 4, epsilon=1, mechanism=Simple("blunt", blunt, ANY_TWO), per=1)}
         )
@@ -323,7 +325,7 @@ def test_a_ratio_is_stated_to_one_part_in_2_to_the_40(units):
         assert not wrong
     else:
         assert list(wrong) == ["loss within the metric"]
-        assert wrong["loss within the metric"] == "0 and 1 lose 0.5, worst_ratio says 0.5"
+        assert wrong["loss within the metric"] == "loss of 0 and 1: 0.5, not 0.5 as stated"
 
 
 @quickly
@@ -335,7 +337,8 @@ def test_a_report_that_tells_for_certain_and_one_that_nobody_sends():
     certain = wrong_with(lambda size, epsilon: Twin(((ONE, 0), (0, ONE))), sizes=(2,))
     assert certain == {
         "loss within the metric": "a report of 0 or 1 can come from one of them only",
-        "encode": "the second half of the people had the coins of the first",  # there are none
+        # There are no random words.
+        "encode": "the second half of the reports used the random words of the first",
     }
     third = ONE // 3
     never = [[ONE - third, third, 0], [third, ONE - third, 0]]
@@ -349,9 +352,9 @@ def test_a_promise_that_is_broken_by_the_last_unit_is_told_in_enough_digits():
         return replace(honest, keep=honest.keep + 1)
 
     told = wrong_with(twin)["loss within the metric"]
-    ratio, allowed = (part.split()[-1] for part in told.split(", allowed are "))
+    ratio, allowed = (part.split()[-1] for part in told.split(", more than "))
     allowed = told.split("allowed are ")[1]
-    assert told.startswith("a report tells 0 from 1 by a factor of 2.71828182845904523")
+    assert told.startswith("the likelihood ratio of 0 and 1 is 2.71828182845904523")
     assert Fraction(ratio) > Fraction(allowed)
     assert abs(Fraction(allowed) - exp_bounds(Fraction(1))[1]) < Fraction(1, 10**18)
 
@@ -363,7 +366,7 @@ def test_an_influence_is_right_up_to_rounding(less, holds):
         return Response.influence(self, function) * (1 - less)
 
     wrong = wrong_with(twin_with(influence=influence))
-    said = "a report can move an answer by more than `influence` says"
+    said = "a report can change an estimate by more than `influence` states"
     assert wrong == ({} if holds else {"no bias": said})
 
 
@@ -553,7 +556,7 @@ def test_saved_data_that_make_another_channel():
     for more in (1, -1):
         found = check_channel(Forgetful(more=more), sizes=(3,), epsilons=(1.0,))
         (failure,) = found.failures
-        assert (failure.what, failure.detail) == ("law in words", "saved data make another channel")
+        assert (failure.what, failure.detail) == ("saved data", "saved data make another channel")
     assert check_channel(Forgetful(more=0), sizes=(3,), epsilons=(1.0,)).holds
     for needs in (True, False):
         made = type("Needs", (Forgetful,), {"needs_order": needs})
@@ -585,8 +588,8 @@ def test_reports_that_nobody_can_send():
 
     wrong = wrong_with(twin_with(encode=encode, blur=blur))
     assert wrong == {
-        "encode": "position 1 sent a report that nobody can send",
-        "blur": "position 2 sent a report that nobody can send",
+        "encode": "position 1 sent a report of probability 0",
+        "blur": "position 2 sent a report of probability 0",
     }
 
     def beyond(self, position, tape):

@@ -151,7 +151,7 @@ def test_noise_that_is_added_is_proved_by_one_pair_of_cells_for_each_way():
     ("size", "pattern"), [(6, (0, 0, 0, 0, 0, 0)), (4, (0, 1, 0, 1, 0, 1)), (6, (0, 1, 1, 0, 1, 1))]
 )
 def test_noise_that_tells_nothing_is_refused_when_it_is_decoded(size, pattern):
-    with pytest.raises(QueryError, match="these patterns does not tell values apart"):
+    with pytest.raises(QueryError, match="these patterns does not determine the counts of values"):
         channel(size, (pattern,)).coefficients(np.eye(size))
 
 

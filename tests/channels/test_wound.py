@@ -138,7 +138,7 @@ def test_what_is_known_of_everybody_costs_nothing(unsolved):
 
 
 def test_noise_that_tells_nothing_is_refused(unsolved):
-    with pytest.raises(QueryError, match="does not tell cells apart"):
+    with pytest.raises(QueryError, match="does not determine the counts of cells"):
         channel(patterns=((0, 1) * 6,)).coefficients(np.eye(6))
 
 

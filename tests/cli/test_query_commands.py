@@ -166,7 +166,7 @@ def test_totals_are_added(survey, reports, folder, run):
         (["reports.parquet", "copy.parquet"], "counted already"),
         (["reports.parquet", "people.parquet"], "people.parquet"),
         (["none.parquet"], "there is no reports file none.parquet"),
-        (["none*"], "no file is named like none*"),
+        (["none*"], "no file matches none*"),
         (["a.totals", "./a.totals"], "the reports in a.totals were counted already"),
         (["a.totals", "reports.parquet"], "query them separately"),
     ],

@@ -267,7 +267,7 @@ test("memoised answers: one first blur for each value, and the ledger counts val
   await survey.answer({ x: 5 }, { wave: "other" });
   assert.equal(Object.keys(kept()).length, 2);
   assert.equal((await survey.ledger()).spent, 2 * each);
-  assert.match(survey.promise(), /all reports of one answer together/);
+  assert.match(survey.promise(), /all reports of one response together/);
   assert.ok(survey.certify().holds);
 });
 

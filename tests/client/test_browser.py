@@ -260,7 +260,7 @@ def test_the_lines_in_the_docs(context, collector):
     page.route("**/docs.html", lambda r: r.fulfill(body=body, content_type="text/html"))
     page.route("**/survey.client.json", lambda route: route.fulfill(body=manifest(survey)))
     page.goto(f"{address}/docs.html")
-    until(lambda: "5 apart" in page.inner_text("#promise"))
+    until(lambda: "within 5" in page.inner_text("#promise"))
     page.fill("#age", "42")
     page.click("button")
     until(lambda: page.inner_text("#told") == "sent")

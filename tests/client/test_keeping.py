@@ -39,7 +39,7 @@ def memoised():
         .law()
     )
     field["law"] = {"law": "memoised", "first": field["law"], "second": second}
-    field["says"] += ". That is for all reports of one answer together"
+    field["says"] += " This holds for all reports of one response together."
     return json.dumps(data)
 
 

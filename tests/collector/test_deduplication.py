@@ -162,7 +162,7 @@ def test_proof_does_not_change_after_the_first_report(collector, wide):
     collector.open(wide, Settings())
     with collector.using() as (own, _):
         own.take([upload(number, random_ids(random.Random(1), 3))], Counter())
-    with pytest.raises(InvalidSpecError, match="3 reports came with proof='none'"):
+    with pytest.raises(InvalidSpecError, match="3 reports were accepted with proof='none'"):
         collector.open(wide, invited)
     collector.open(wide, Settings(most=10))
 

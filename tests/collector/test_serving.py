@@ -341,7 +341,7 @@ def test_invites_from_the_command_line(tmp_path, survey, reports):
         # A report that is randomized to the same bytes again counts as known.
         accepted, known, rejected = map(int, re.findall(r"\d+", said))
         assert (code, accepted, known + rejected) == (1, 0, 5)
-        assert said.endswith("rejected: this id came before with another report\n")
+        assert said.endswith("rejected: this id was used for a different report\n")
         address = f"{served.url}/v1/surveys/{survey.fingerprint}/reports"
         answer = httpx.post(address, content=bytes(32) + reports[0])
         assert (answer.status_code, answer.json()["type"][-7:]) == (403, ":invite")
@@ -438,7 +438,7 @@ def test_sending_tries_again_with_the_same_bytes(survey, reports, monkeypatch):
     assert sending.send(survey, reports[:3], heads, line).accepted == 3
     assert len(seen) == 3
     assert len({*seen}) == 1
-    with pytest.raises(InvalidReportError, match="does not answer"):
+    with pytest.raises(InvalidReportError, match="does not respond"):
         sending.Line("http://127.0.0.1:9", waits=()).ask("GET", "/")
     for wrong in ("ftp://x", "nonsense", "http://"):
         with pytest.raises(QueryError, match="address"):
@@ -524,7 +524,7 @@ def test_a_server_that_is_no_collector(place, other_server, said):
     ):
         code, out, wrong = collector_command(*words, cwd=place)
         assert (code, out, wrong.count("\n")) == (2, "", 1), wrong
-        assert f"{url} does not answer as a collector does" in wrong
+        assert f"{url} does not respond like a collector" in wrong
 
 
 @pytest.mark.parametrize(

@@ -280,9 +280,9 @@ def test_an_exact_row_is_the_limit_of_a_precise_one():
 def test_a_workload_outside_the_row_space_is_refused_by_its_row():
     rows = Workload.from_rows([[1, 1, 0], [0, 0, 1], [1, 0, 0]])
     a = np.array([[1.0, 1, 0], [0, 0, 1], [1, 1, 1]])
-    with pytest.raises(QueryError, match=r"row 2 \(row 2\) is no combination of its rows"):
+    with pytest.raises(QueryError, match=r"row 2 \(row 2\) is not a combination of its rows"):
         reconstruction(rows, a, np.ones(3))
-    with pytest.raises(QueryError, match=r"row 0 \(0\) is no combination"):
+    with pytest.raises(QueryError, match=r"row 0 \(0\) is not a combination"):
         optimised(Workload.all_ranges(3), *line(3), a)
     with pytest.raises(QueryError, match="does not determine the workload;"):
         reconstruction(rows.gram(), a, np.ones(3))
@@ -439,7 +439,7 @@ BAD = [
     (lambda: optimised(Workload.identity(3), *line(3), "hierarchy-1"), InvalidSpecError, "not 1"),
     (lambda: optimised(Workload.identity(3), *line(3), np.eye(2)), QueryError, "strategy 2"),
     (lambda: optimised(Workload.all_ranges(9), *line(9), "workload"), InvalidSpecError, "too long"),
-    (lambda: optimised(Workload.from_rows([[0, 0]]), *line(2)), QueryError, "asks for nothing"),
+    (lambda: optimised(Workload.from_rows([[0, 0]]), *line(2)), QueryError, "workload is empty"),
     (lambda: best_scales([1, 1], np.eye(3), *line(3)), InvalidSpecError, r"shape \(2,\)"),
     (lambda: best_scales([1, -1, 1], np.eye(3), *line(3)), InvalidSpecError, "not negative"),
     (lambda: best_scales([1.0], [1.0, 2], *line(2)), InvalidSpecError, "is a matrix"),

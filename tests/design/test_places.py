@@ -209,9 +209,9 @@ def test_patterns_and_shapes_that_break_the_metric_are_refused():
         patterns[0] = "".join(digits)
         if "0" not in digits:
             continue
-        with pytest.raises(InvalidSpecError, match="steps apart better than the metric allows"):
+        with pytest.raises(InvalidSpecError, match=r"exceed the metric for values .* steps apart"):
             Survey.from_dict(broken(survey, patterns=patterns))
-    with pytest.raises(InvalidSpecError, match=r"steps apart better|do not go around"):
+    with pytest.raises(InvalidSpecError, match=r"exceed the metric|do not go around"):
         Survey.from_dict(broken(survey, around=[3, 4]))
     with pytest.raises(InvalidSpecError, match="around has a whole number for each attribute"):
         Survey.from_dict(broken(survey, around=[2, 100]))
@@ -304,7 +304,7 @@ PLANE = {"name": "additive", "metric": "plane"}
         (
             place(11, 10, **WITHIN),
             {**PLANE, "name": "extremal"},
-            "110 cells are too many to be",
+            "110 cells are too many for mechanism extremal; use at most 100",
         ),
         (place(3, 3, epsilon=1), {**PLANE, "around": [5, 5]}, "around belongs to patterns"),
         (
@@ -322,7 +322,7 @@ PLANE = {"name": "additive", "metric": "plane"}
         (
             {"east": side(3, epsilon=1, within=1), "north": side(3, epsilon=1)},
             PLANE,
-            "say within for both, or per for both",
+            "use within for both, or per for both",
         ),
         (
             {"east": side(3, epsilon=1, within=1), "north": side(3, epsilon=2, within=1)},
@@ -332,12 +332,12 @@ PLANE = {"name": "additive", "metric": "plane"}
         (
             {"east": side(3, epsilon=1, max_epsilon=2), "north": side(3, epsilon=1)},
             PLANE,
-            "max_epsilon bounds the distance in the plane; state the same for both",
+            "max_epsilon is for the distance in the plane; state the same for both",
         ),
         (
             {"hour": Integer(0, 4, epsilon=1, per=1, cyclic=True), "north": side(3, epsilon=1)},
             PLANE,
-            "hour is no side of a plane: that takes evenly spaced numbers along a line",
+            "hour cannot be an axis of a plane; use evenly spaced numbers, not cyclic",
         ),
         (
             {**place(3, 3, epsilon=1), "up": side(3, epsilon=1)},
@@ -347,14 +347,18 @@ PLANE = {"name": "additive", "metric": "plane"}
         (
             place(4, 4, epsilon=0.3),
             {**PLANE, "name": "tight-constraints"},
-            "would need a probability below 0",
+            "the weight of 1, 2 would be negative under this metric; use mechanism extremal",
         ),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "mean"}, "a workload of several attributes"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": {"mean": 1}}, "of several attributes"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "rangs"}, "no workload is called 'rangs'"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "7 bars"}, "bars"),
         (place(3, 3, **WITHIN), {**PLANE, "prior": [1] * 9}, "'additive' has no entry 'prior'"),
-        (place(3, 3, epsilon=1e-9), PLANE, "epsilon is too small for cells to be told apart"),
+        (
+            place(3, 3, epsilon=1e-9),
+            PLANE,
+            "epsilon is too small to distinguish cells in floats; use a larger",
+        ),
     ],
 )
 def test_refused(attributes, joint, message):

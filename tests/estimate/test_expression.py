@@ -294,7 +294,7 @@ ERRORS = [
     ("age =< 1", 4, "write <="),
     ("region == “north”", 10, "straight quotes"),
     ("age > 1 & age < 3", 8, "write and"),
-    ("age > 1 AND age < 3", 8, "write and in small letters"),
+    ("age > 1 AND age < 3", 8, "write and in lower case"),
     ("age > 1 age < 3", 8, "follow each other"),
     ("net größe > 1", 4, "`net größe`"),
     ("age > 1, age < 3", 7, "join conditions by and"),
@@ -310,7 +310,7 @@ ERRORS = [
     ("region == 'north", 10, "close the string"),
     ("`net größe > 1", 0, "close the name"),
     ("age > 1 # and more", 8, "no comments"),
-    ("class == 1", 0, "`class` has backticks"),
+    ("class == 1", 0, "write an attribute as `class`"),
     ("age > 0x1", 6, "not a number"),
     ("age > 1and age < 3", 6, "not a number"),
     ("age in 18..29", 7, "written with comparisons"),
@@ -473,7 +473,7 @@ def test_any_text_is_parsed_or_rejected_without_warnings(text):
 def test_condition_of_another_type_is_rejected(value):
     with pytest.raises(QueryError, match="a condition is a text such as"):
         Source.of(value)
-    with pytest.raises(QueryError, match="a where-clause is a text such as"):
+    with pytest.raises(QueryError, match="a condition is a text such as"):
         parse_all(SURVEY, value)
 
 

@@ -521,7 +521,7 @@ def test_names_can_be_typed(found):
     ("per", "words"),
     [
         (1, "age: the stated epsilon 1 is its smallest distance"),
-        (40, "age: the stated epsilon 1 between any two values promises no more than the survey "),
+        (40, "age: the stated epsilon 1 between any two values is not stronger than the survey"),
         (3, None),
     ],
 )
@@ -761,7 +761,7 @@ def test_what_is_not_compared(tmp_path):
     people = people_file(tmp_path / "people.csv", 5)
     with pytest.raises(QueryError, match="at least one question, not 0"):
         compare(SURVEY, people, queries=0)
-    with pytest.raises(QueryError, match=r"joined with p = 2 is not compared"):
+    with pytest.raises(QueryError, match=r"the norm p = 2 cannot be compared"):
         compare(Survey.design(SurveySpec(SURVEY.attributes, metric=Lp(2))), people)
 
 
@@ -819,7 +819,7 @@ def test_compare_writes_what_it_says(run_cli, tmp_path):
     text = (out / "compare.txt").read_text()
     assert len(re.findall("^mechanism +known as +step +width +exact", text, re.M)) == 6
     assert text.count(f"- {OWN}:") == 6
-    assert "An error means nothing without both" in text
+    assert "Compare errors at equal step and width" in text
 
 
 def test_a_file_is_no_directory(run_cli, tmp_path):

@@ -164,7 +164,7 @@ def test_pairs_one_for_each_way():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"windows": False}, "say within for both, or per for both"),
+        ({"windows": False}, "use within for both, or per for both"),
         ({"cap": Fraction(2)}, "state the same for both"),
         ({"epsilon": 2}, "must be the same for both"),
     ],

@@ -557,7 +557,7 @@ BAD = {
     "sensitive twice": (lambda: SensitiveSet(["a", "a"]), "'a' twice"),
     "sensitive text": (lambda: SensitiveSet("abc"), "list of values"),
     "leaf": (lambda: Tree({"g": ["a", "b", "c", "d"]}), "'d'"),
-    "no leaf": (lambda: Tree({"g": ["a", "c"]}), "no place for 'b'"),
+    "no leaf": (lambda: Tree({"g": ["a", "c"]}), "does not contain 'b'"),
     "leaf twice": (lambda: Tree({"g": ["a", "b"], "h": ["b", "c"]}), "'b' twice"),
     "group as leaf": (lambda: Tree({"a": ["a", "b"], "h": ["c"]}), "'a' twice"),
     "empty group": (lambda: Tree({"g": ["a", "b", "c"], "h": []}), "empty"),
@@ -584,9 +584,9 @@ def test_mistakes_are_one_line_that_names_the_pair(mistake):
         assert needle in message
 
 
-def test_distances_that_no_coin_could_keep_are_refused():
+def test_too_large_and_too_small_distances_are_rejected():
     for length, words in (
-        (2e6, "between a and b, which blurs nothing"),
+        (2e6, "between a and b, which adds almost no noise"),
         (1e-15, "the nearest two"),
     ):
         with pytest.raises(InvalidSpecError, match=words):
@@ -648,7 +648,7 @@ def test_messages_name_the_remedy():
         (lambda: Integer(0, 1, epsilon=1, metric="tree"), 'a table such as {kind = "graph"'),
         (lambda: Integer(0, 1, epsilon=1, metric={"edges": []}), "a metric needs a kind; choose"),
         (lambda: Integer(0, 2, epsilon=1, metric=table), "give a row for each, in the order"),
-        (lambda: Integer(0, 2, epsilon=1, metric=Tree({"x": [0, 1]})), "put every value into a"),
+        (lambda: Integer(0, 2, epsilon=1, metric=Tree({"x": [0, 1]})), "add it to a group"),
         (
             lambda: Integer(0, 2, epsilon=1, reach=0, per=1),
             "an integer attribute has no 'reach'; it has",
@@ -671,7 +671,10 @@ def test_messages_name_the_remedy():
     [
         (9, "0 to 2 from 9 to 2"),
         (2.00000004, "0 to 2 from 2.00000004 to 2"),
-        (2.0000000000004, "by rounding only, distances were tightened to a way round: 0 to 2"),
+        (
+            2.0000000000004,
+            "by rounding only, distances were shortened to the shortest path: 0 to 2",
+        ),
     ],
 )
 def test_the_warning_shows_the_difference_and_names_the_attribute(far, told):

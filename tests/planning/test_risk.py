@@ -414,7 +414,7 @@ def test_large_domains_are_rejected_or_have_the_bound(monkeypatch):
         ({"attribute": "age", "prior": [1, 2]}, "shape (100,), not (2,)"),
         ({"attribute": "region", "prior": [-1, 2]}, "none below zero"),
         ({"attribute": "region", "prior": ["a", 2]}, "array of numbers"),
-        ({"attribute": "region", "prior": {"age": np.ones(100)}}, "says nothing of region"),
+        ({"attribute": "region", "prior": {"age": np.ones(100)}}, "no entry for region"),
         ({"attribute": "region", "prior": {"foo": [1]}}, "no attribute 'foo'"),
     ],
 )

@@ -312,13 +312,13 @@ def test_people_that_are_no_table():
         pa.Table.from_arrays(twice, ["age", "age"]),
         pd.DataFrame([[11, 12]], columns=["age", "age"]),
     ):
-        people_refused(frame, "people have two columns of one name; rename one")
+        people_refused(frame, "the data have two columns of one name; rename one")
     people_refused({"Age": [11]}, "the data have no column 'age'; 'Age' differs only")
     people_refused(
         pa.table({"ages": [11]}), "the data have no column 'age'; there is 1 other column, if the"
     )
     people_refused({}, "the data have no column 'age'")
-    told = "people have a column whose name is no text; rename it"
+    told = "the data have a column whose name is not text; rename it"
     people_refused(with_a_broken_name(pa.table({"age": [11], "names": [1]})), told)
 
 
@@ -392,7 +392,7 @@ def test_reports_are_no_people():
     reports = survey.randomize({"age": [11, 12]})
     forms = [reports, reports.to_batches()[0], reports.to_reader(), nw.from_native(reports)]
     for people in (*forms, reports.select(["age"]), pa.concat_tables([reports, reports])):
-        with pytest.raises(InvalidValueError, match=r"^these are reports already; name the people"):
+        with pytest.raises(InvalidValueError, match=r"^these are reports already; pass responses"):
             survey.randomize(people)
     with pytest.raises(InvalidValueError, match="reports already"):
         columns_of(reports)

@@ -778,5 +778,5 @@ def test_a_field_that_is_too_long_is_not_sent():
         if fits:
             assert device.report({"a": 1, "b": 2}, randomness=None, clip=False)
             continue
-        with pytest.raises(CertificateError, match="beyond its field; nothing is sent"):
+        with pytest.raises(CertificateError, match="outside of its field; no report is sent"):
             device.report({"a": 1, "b": 2}, randomness=None, clip=False)

@@ -152,8 +152,8 @@ def test_files_that_are_no_files(here):
     for name, told in (
         ("none.csv", "there is no file "),
         (".", "is a directory; name a .csv or .parquet file"),
-        ("pipe.csv", "people are not read from a pipe (pipe.csv); name"),
-        ("-", "people are not read from a pipe (-); name"),
+        ("pipe.csv", "responses are not read from a pipe (pipe.csv); name"),
+        ("-", "responses are not read from a pipe (-); name"),
         ("people.csv.GZ", "people.csv.GZ is compressed; unpack it"),
         ("text.pq", "text.pq cannot be read: "),
     ):
@@ -178,7 +178,7 @@ def test_every_column_of_a_file(here):
     found = files.read_columns(here / "people.parquet")
     assert {name: column.to_pylist() for name, column in found.items()} == {"age": [30, 41]}
     with pytest.raises(
-        InvalidValueError, match=r"none\.csv holds no people; each row after the header"
+        InvalidValueError, match=r"none\.csv has no responses; each row after the header"
     ):
         files.read_columns(csv(here, name="none.csv"))
 
@@ -245,7 +245,7 @@ def test_reports_are_no_people(read_all, write, here):
 def test_people_at_hand_are_no_file(read_all, here):
     """Nor are they shown."""
     for people in ({"age": [30], "region": ["north"]}, pa.table({"age": [30]}), None):
-        with pytest.raises(InvalidValueError, match=r"^people are read from a \.csv or") as told:
+        with pytest.raises(InvalidValueError, match=r"^responses are read from a \.csv or") as told:
             read_all(people)
         assert str(told.value).endswith(f"not a {type(people).__name__}; save them")
         assert "30" not in str(told.value)
@@ -253,7 +253,7 @@ def test_people_at_hand_are_no_file(read_all, here):
 
 @pytest.mark.parametrize("read_all", [encoded, positions])
 def test_nobody_is_refused(read_all, here):
-    with pytest.raises(InvalidValueError, match=r"people\.csv holds no people; each row after"):
+    with pytest.raises(InvalidValueError, match=r"people\.csv has no responses; each row after"):
         read_all(csv(here))
     pq.write_table(pa.table({"age": pa.array([], pa.int64()), "region": []}), "none.parquet")
     with pytest.raises(InvalidValueError, match=r"none\.parquet holds no people"):
@@ -324,7 +324,7 @@ def test_merged_files_keep_what_they_are_of(here):
     )
     assert (len(both), both) == (2, one | other)
     pq.write_table(table.replace_schema_metadata(None), "loose.parquet")
-    with pytest.raises(ValueError, match="carry no survey fingerprint"):
+    with pytest.raises(ValueError, match="have no survey fingerprint"):
         files.merge_files(SURVEY, ["loose.parquet"], "marked.parquet")
     assert (
         files.merge_files(

@@ -24,10 +24,9 @@ from metricldp import (
 from metricldp.basics.canonical import canonical
 from metricldp.basics.text import plain
 from metricldp.cli import main as cli
-from metricldp.metrics import Line
-from metricldp.reports import manifest as manifests
 from metricldp.reports.bytes import header, packed_size
 from metricldp.reports.manifest import manifest, pin, save, unknown_laws
+from metricldp.survey.explain import guarantee
 
 
 def fields(survey):
@@ -69,7 +68,7 @@ def test_fields_say_where_a_value_stands(survey):
     assert whether["of"] == [{"name": "income", "kind": "answered"}]
     assert told["of"][0]["names"] == ["no", "yes"]
     assert weight["of"] == [{"name": "w", "kind": "weight", "low": 0, "high": 2}]
-    assert (weight["bits"], weight["says"]) == (64, "w is sent as it is: nothing protects it")
+    assert (weight["bits"], weight["says"]) == (64, "w: The value is sent without protection.")
     assert "law" not in weight and "epsilon" not in weight
     assert [field["name"] for field in fields(survey)] == list(survey.attributes)
     laws = json.loads(survey.canonical)["laws"]
@@ -143,14 +142,14 @@ def test_pairs_of_a_graph_lead_everywhere():
 
 def test_words_and_epsilon(survey):
     age, income, whether, told, _ = fields(survey)
-    assert "answers 5 apart: at most 2.72 times as likely" in age["says"]
-    assert "0 and 99, the farthest: at most e^19.8 times" in age["says"]
-    assert "10,000 apart by their bins" in income["says"]
+    assert "at most 2.72 times as likely for one age as for another within 5" in age["says"]
+    assert "at most e^19.8 times for any two" in age["says"]
+    assert income["says"].startswith(f"income: {guarantee(survey, 'income')}")
     assert whether["says"] == (
-        "whether income was answered: no answer against 50,000, the middle: at most 7.39 times as "
-        "likely, a hint; no answer against 0: at most 1,097 times as likely, hardly any protection"
+        "income (response): A report is at most 7.39 times as likely for no response as for "
+        "50,000, the middle, and at most 1,097 times as likely for no response as for 0."
     )
-    assert told["says"].startswith("told: any two answers: at most 2.72 times")
+    assert told["says"].startswith("told: A report is at most 2.72 times as likely")
     assert [age["epsilon"], whether["epsilon"], told["epsilon"]] == [19.8, 2, 1]
 
 
@@ -165,8 +164,8 @@ def test_words_and_epsilon(survey):
     ],
     ids=["line", "capped", "bins", "categories"],
 )
-def test_no_answer_is_at_most_as_telling_as_stated(attribute, norm):
-    """The exact ratio of no answer against each value, over both fields of a report."""
+def test_stated_factors_of_no_response_bound_the_exact_ratios(attribute, norm):
+    """The exact ratio of no response and each value, over both fields of a report."""
     survey = Survey.design(SurveySpec({"x": attribute}, metric=Lp(norm)))
     _, field = fields(survey)
     largest = max(
@@ -178,7 +177,7 @@ def test_no_answer_is_at_most_as_telling_as_stated(attribute, norm):
         survey.channels["x"].worst_ratio(middle, x) for x in values
     )
     assert exact <= largest
-    assert f"no answer against {plain(attribute.middle)}, the middle" in field["says"]
+    assert f"for no response as for {plain(attribute.middle)}, the middle" in field["says"]
     # Negative control: the field alone, which the text stated before.
     assert exact > math.exp(field["epsilon"])
     bounds = survey.explain().to_dict()["attributes"][0]["no_response"].values()
@@ -186,30 +185,32 @@ def test_no_answer_is_at_most_as_telling_as_stated(attribute, norm):
 
 
 @pytest.mark.parametrize(
-    ("attribute", "said"),
+    ("attribute", "stated"),
     [
-        (Integer(0, 99, epsilon=1, within=5), "5 apart: at most 2.72 times"),
-        (Integer(0, 3, epsilon=1, per=10), "3 apart: at most 1.35 times as likely, hardly a hint"),
-        (Continuous(0, 1e5, bins=20, epsilon=1, per=1000), "5000 apart by their bins: at most 149"),
-        (Integer(1, 99, epsilon=1, metric=Relative(0.1)), "the nearest: at most 1.12 times"),
+        (Integer(0, 99, epsilon=1, within=5), "2.72 times as likely for one x as for another wit"),
+        (Integer(0, 3, epsilon=1, per=10), "1.35 times as likely for one x as for another."),
+        (Continuous(0, 1e5, bins=20, epsilon=1, per=1000), "e^95 times for any two."),
+        (Integer(1, 99, epsilon=1, metric=Relative(0.5)), "by 50 %, and at most 83,530 times for"),
+        (Continuous(edges=[0, 1, 5, 10], epsilon=1, per=1), "90.1 times as likely for one x as fo"),
+        (
+            Categorical(list("abc"), epsilon=1, metric=SensitiveSet(["a"])),
+            "for another if one is a",
+        ),
     ],
 )
-def test_which_answers_are_named(attribute, said):
+def test_texts_state_the_metric_that_a_device_proves(attribute, stated):
+    """Factors are rounded up, and that of any two values is e^epsilon of the field."""
     (field,) = fields(Survey.design({"x": attribute}))
-    assert field["says"].startswith(f"x: answers {said}")
-    assert ("the farthest" in field["says"]) == (attribute.size > 4)  # else named already
+    assert field["says"].startswith("x: A report is at most ") and stated in field["says"]
+    *_, largest = re.findall(r"at most (e\^)?([\d,.]+\d)", field["says"])
+    number = float(largest[1].replace(",", ""))
+    assert (number if largest[0] else math.log(number)) == pytest.approx(field["epsilon"], 1e-2)
 
 
-def test_a_kind_without_a_unit_names_the_nearest_answers():
-    """As one of a plugin may be."""
-    said = manifests._words("x", Categorical(list("abc"), epsilon=1), Line(Fraction(1)))
-    assert said.startswith("x: answers the nearest: at most 2.72 times as likely")
-
-
-def test_what_is_blurred_once_is_promised_for_life():
+def test_guarantee_of_a_memoised_attribute_covers_all_its_reports():
     memoised = {"name": "memoised", "each": 0.25}
     (field,) = fields(Survey.design({"x": Integer(0, 9, epsilon=1, mechanism=memoised, per=1)}))
-    assert ". That is for all reports of one answer together" in field["says"]
+    assert " This holds for all reports of one response together." in field["says"]
 
 
 def test_edges_circles_and_private_weights():
@@ -229,10 +230,15 @@ def test_a_block_stands_where_its_first_attribute_does():
     found = fields(Survey.design(SurveySpec(attributes, joint=[["a", "b"]])))
     assert [[each["name"] for each in field["of"]] for field in found] == [["a", "b"], ["x"]]
     assert found[0]["epsilon"] == 6
-    assert found[0]["says"] == (
-        "a and b, blurred together: the nearest answers: at most 2.72 times as likely, a hint; "
-        "any answers: at most 404 times as likely, hardly any protection"
-    )
+    assert found[0]["says"].splitlines() == [
+        *(
+            f"{name}: A report is at most 2.72 times as likely for one {name} as for another within"
+            " 1, and at most 20.1 times for any two."
+            for name in "ab"
+        ),
+        "a and b: A report is at most 404 times as likely for one respondent as for another who "
+        "differs in these attributes alone.",
+    ]
 
 
 def test_a_block_of_parts_has_no_distances():
@@ -270,7 +276,7 @@ def test_laws_that_the_client_does_not_know(tmp_path, survey):
     assert unknown_laws(survey) == []
     peers = Survey.design({"a": Categorical(list("abcd"), epsilon=1, mechanism="hadamard")})
     assert unknown_laws(peers) == ["hadamard"]
-    assert "does not know" in str(save(peers, tmp_path / "a.client.json"))
+    assert "does not support" in str(save(peers, tmp_path / "a.client.json"))
 
 
 def test_compile(tmp_path, survey):

@@ -67,9 +67,9 @@ def test_columns_and_marks_are_those_of_the_formats():
 def test_marks_that_do_not_fit():
     other = "ab" * 32
     for marks, reason, told in (
-        ({}, "unmarked", "these reports carry no survey fingerprint, which other programs drop"),
-        ({b"metricldp.version": b"2"}, "unmarked", "these reports carry no survey fingerprint"),
-        ({b"metricldp.survey": other}, "unmarked", "these reports carry no survey fingerprint"),
+        ({}, "unmarked", "these reports have no survey fingerprint, which other programs drop"),
+        ({b"metricldp.version": b"2"}, "unmarked", "these reports have no survey fingerprint"),
+        ({b"metricldp.survey": other}, "unmarked", "these reports have no survey fingerprint"),
         ({**MARKS, b"metricldp.version": b"1"}, "version", "these reports have version 1, this is"),
         (
             {**MARKS, b"metricldp.survey": other},
@@ -108,7 +108,7 @@ def test_tables_that_no_device_could_have_sent():
         f"column {more.num_columns} of these reports is not one of the survey's; leave it out",
     )
     broken = with_a_broken_name(TABLE.append_column("names", TABLE["age"]))
-    refused(broken, "columns", "these reports have a column whose name is no text")
+    refused(broken, "columns", "these reports have a column whose name is not text")
     loose = with_column("age", pa.array(ages, pa.int64()))
     refused(loose, "columns", wrong_type("age", "int64", "uint8"))
     gaps = with_column("age", pa.array([None, *ages[1:-1], None], pa.uint8()))

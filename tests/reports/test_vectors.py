@@ -188,7 +188,9 @@ def test_facts_of_a_survey_of_ones_own():
         assert wrong in told[0] or key == "words"
         place[key] = right
     found["values"].append({"person": beyond, "clip": True, "refused": None})
-    with pytest.raises(MetricLdpError, match="the tape is used up"):  # clipped, it is not refused
+    with pytest.raises(
+        MetricLdpError, match="more random words than were given"
+    ):  # clipped, it is not refused
         check(data)
     del found["values"][-1]
     one["person"] = beyond

@@ -344,8 +344,12 @@ def test_files_that_are_no_totals_of_this_survey(both, tmp_path):
     bad.write_bytes(b"PAR1")
     says("file", "is not a file of totals", bad)
     says("version", "have version 2, this is 1", written(data[:-32].replace(b" 1\n", b" 2\n"), bad))
-    says("length", "bytes of tables, not as many as", written(data[:-40], bad))
-    says("length", "bytes of tables, not as many as", written(data[:-32] + bytes(8), bad))
+    says("length", "bytes of tables, but its header states another", written(data[:-40], bad))
+    says(
+        "length",
+        "bytes of tables, but its header states another",
+        written(data[:-32] + bytes(8), bad),
+    )
     rng = np.random.default_rng(1)
     for at in [*range(19, 60), *rng.integers(19, len(data), 40).tolist()]:
         bad.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
@@ -374,7 +378,7 @@ def test_files_that_are_no_totals_of_this_survey(both, tmp_path):
         header.replace(b'"n":1200', b'"more":1,"n":1200'),
         header.replace(b'"n":1200', b'"n":1200,"n":1200'),
     ):
-        says("header", "is not written as it should be", headed(wrong))
+        says("header", "is invalid", headed(wrong))
 
     def changed(**entries):
         text = json.dumps({**told, **entries}, sort_keys=True, separators=(",", ":"))
@@ -393,7 +397,7 @@ def test_files_that_are_no_totals_of_this_survey(both, tmp_path):
         assert "\n" not in str(why.value) and len(str(why.value)) < 300 + len(str(long))
     says("survey", r"another survey \('a\\nb'", changed(fingerprint="a\nb"))
     many = changed(keep=[["age"] * 65], shapes=[[1] * 65])
-    says("header", "is not written as it should be", many)
+    says("header", "is invalid", many)
     swapped = {key: told[key][::-1] for key in ("keep", "shapes")}
     says("keep", "keeps sets of attributes that no survey would", changed(**swapped))
     with pytest.raises(InvalidReportError, match="cannot be merged"):
@@ -413,7 +417,7 @@ def test_sums_that_n_reports_cannot_have_are_refused(both, tmp_path):
         told = header.replace(b'"n":1200', b'"n":%d' % n)
         path = written(b"\n".join([first, told, changed.tobytes()]), tmp_path / "bad.totals")
         with pytest.raises(
-            InvalidReportError, match=r"no sum over the file's|outgrow 64 bits"
+            InvalidReportError, match=r"not a sum over the file's|outgrow 64 bits"
         ) as why:
             SURVEY.tally(path)
         assert why.value.reason == "sums"
@@ -447,7 +451,7 @@ def test_fewer_than_nobody_are_refused(tmp_path):
         if possible:
             assert survey.tally(path).n == 50
             continue
-        with pytest.raises(InvalidReportError, match="no sum over the file's") as why:
+        with pytest.raises(InvalidReportError, match="not a sum over the file's") as why:
             survey.tally(path)
         assert why.value.reason == "sums"
 

@@ -183,13 +183,13 @@ KINDS = "integer, continuous, ordinal and categorical attributes can be in a gro
     ("joint", "message"),
     [
         ("east", "joint= is a list of sets of attributes, such as"),
-        (["east"], "a group has two attributes or more, not 'east'"),
-        ([[["east"], "north"]], "a group has two attributes or more, not"),
-        ([{"east": 1}], "a group has two attributes or more, not"),
+        (["east"], "each of two attributes or more, not 'east'"),
+        ([[["east"], "north"]], "each of two attributes or more, not"),
+        ([{"east": 1}], "each of two attributes or more, not"),
         ([BOTH, BOTH], "'east', 'north' are named twice in joint=; leave one out"),
-        ({"xy": "hio"}, "a group has two attributes or more, not 'xy'"),
-        ({("x",): "hio"}, "a group has two attributes or more, not"),
-        ({frozenset("xy"): "hio"}, "a group has two attributes or more, not"),
+        ({"xy": "hio"}, "each of two attributes or more, not 'xy'"),
+        ({("x",): "hio"}, "each of two attributes or more, not"),
+        ({frozenset("xy"): "hio"}, "each of two attributes or more, not"),
         ({("x", "Y"): "hio"}, "joint= names 'Y'; the survey has 'x'"),
         ({("x", 3): "hio"}, "joint= names 3; the survey has"),
         ({("x", "x"): "hio"}, "x is named twice in joint=; it can be in one group only"),
@@ -216,8 +216,8 @@ KINDS = "integer, continuous, ordinal and categorical attributes can be in a gro
         ({("x", "w"): "hio"}, f"x, w: w is weight; {KINDS}"),
         ({("x", "hidden"): "hio"}, f"x, hidden: hidden is weight; {KINDS}"),
         ({("x", "real"): "hio"}, f"x, real: real is rounded at random; {KINDS}"),
-        ({("x", "open"): "hio"}, "x, open: say how many bins open has"),
-        ({("x", "z"): "hio"}, "x, z: z has a mechanism of its own, 'threshold'; drop it"),
+        ({("x", "open"): "hio"}, "x, open: state the number of bins of open"),
+        ({("x", "z"): "hio"}, "x, z: z has a mechanism of its own, 'threshold'; remove it"),
         ({("x", "said"): "planar-laplace"}, "x, said: planar Laplace noise is for distances"),
     ],
 )
@@ -246,7 +246,7 @@ def test_norms_that_a_block_cannot_keep(p):
         ([{"attributes": BOTH, "mechanism": "hio", "p": 2}], "has attributes and a mechanism"),
         ([{"attributes": "east", "mechanism": "hio"}], "is a list of names, not 'east'"),
         ([{"attributes": ["east", 3], "mechanism": "hio"}], "is a list of names, not"),
-        ([{"attributes": [], "mechanism": "hio"}], "a group has two attributes or more"),
+        ([{"attributes": [], "mechanism": "hio"}], "each of two attributes or more"),
         ([{"attributes": list(BOTH), "mechanism": "hio"}] * 2, "two tables .* are about"),
     ],
 )
@@ -457,7 +457,7 @@ def test_a_ledger_counts_a_block_once():
     alone = 1.5 + 1.5 + 1.0
     expected = 0.5 * float(share) + corner + 2 * float(age) + alone
     assert float(ledger.together) == pytest.approx(expected)
-    assert "attributes that were blurred together count together, not one by one" in str(ledger)
+    assert "attributes of a joint mechanism count together in the total" in str(ledger)
     assert Accountant.from_dict(ledger.to_dict()) == ledger
     assert all(isinstance(SURVEYS["trees"].blocks["east+north"].kept(n), Uniform) for n in BOTH)
 
@@ -617,9 +617,11 @@ def test_a_comparison_tells_both_promises_of_a_table(tmp_path, metric):
     found = compare(survey, tmp_path / "people.csv", queries=2, repetitions=2)
     groups = {row.group for row in found.rows}
     assert (APART in groups, SAME in groups) == (metric == "plane", metric == "sum")
-    both = "at most epsilon 5 for any two people. Channels of one attribute each have 3 + 3 = 6."
+    both = "at most epsilon 5 for any two respondents. Mechanisms of one attribute each have 3 + 3"
     assert (both in str(found)) == (metric == "plane")
-    assert ("at most epsilon 3 + 3 = 6 for any two people. HIO" in str(found)) == (metric == "sum")
+    assert ("at most epsilon 3 + 3 = 6 for any two respondents. HIO" in str(found)) == (
+        metric == "sum"
+    )
 
 
 def test_a_block_is_compared_with_the_same_noise_apart(tmp_path, monkeypatch):

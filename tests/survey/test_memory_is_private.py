@@ -50,7 +50,7 @@ def test_report_names_only_the_type_of_a_wrong_memory(case):
 def test_accountant_names_only_the_type_of_a_wrong_memory(case):
     wrong = NOT_DICTS[case]
     message = message_of(InvalidSpecError, lambda: Accountant().add(SURVEY, memory=wrong))
-    assert message.endswith(f"reports were made with, not {type(wrong).__name__}")
+    assert message.endswith(f"dict that report(memory=) uses, not {type(wrong).__name__}")
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,7 @@ def test_where_clauses_mean_what_they_say():
     with pytest.raises(QueryError, match="20 and 30; 49 lies between the edges 40 and 50"):
         chosen("income", (22, 49))
     assert survey.attributes["income"].choose((20, 50), "income").note is None
-    with pytest.raises(QueryError, match="part of a bin; ask for the bin, 20 to 30"):
+    with pytest.raises(QueryError, match="part of a bin; use the bin, 20 to 30"):
         chosen("income", 25.0)
     assert chosen("mood", ("fair", None)) == [1, 2]
     assert chosen("mood", "bad") == [0]
@@ -319,7 +319,7 @@ def test_a_key_that_stands_twice_is_refused():
     """Languages differ in which of the two they take."""
     text = Survey.design({"a": Integer(0, 9, epsilon=1, per=1)}).to_json()
     twice = text.replace('"low": 0,', '"low": 0, "low": 5,')
-    with pytest.raises(InvalidSpecError, match="not a JSON file: 'low' stands twice in one object"):
+    with pytest.raises(InvalidSpecError, match="not a JSON file: 'low' occurs twice in one object"):
         Survey.from_json(twice)
 
 

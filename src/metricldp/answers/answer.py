@@ -17,11 +17,11 @@ from metricldp.basics.markup import beside, table
 from metricldp.basics.numbers import finite, is_number, whole, within
 from metricldp.basics.text import shown
 from metricldp.estimate.display import (
-    CONTRADICTION,
     EMPTY,
     Display,
     bounded,
     interval_text,
+    percent,
     rounded,
     rounded_error,
 )
@@ -104,7 +104,7 @@ class Made(Protocol):
 class Estimate:
     """An estimate with its standard error and confidence intervals.
 
-    The estimate is unbiased, and so is its variance, except where a note says otherwise. `target`
+    The estimate is unbiased, and so is its variance, except where a note states otherwise. `target`
     is "respondents", those who reported (only randomization is uncertain), or the "population" from
     which they are a random sample. Estimates can be added, subtracted, multiplied by numbers and
     divided; their covariance is taken into account.
@@ -248,13 +248,13 @@ class Estimate:
         """What the interval is, in words, and what has to be true for it to hold."""
         chosen = self.method(level, method)
         if chosen == NORMAL:
-            return "normal interval: the sum of many small errors is nearly normal"
+            return "normal interval: the sum of many errors is nearly normal"
         assert self.bracket is not None
         planned = f"planned for {self.bracket.words}, valid for all"
         if chosen == CROSSED:
             planned = "planned by each half of the reports for the other, valid for all"
         if chosen != BERNSTEIN:
-            return f"bracket, {planned}: the sum of many small errors is nearly normal"
+            return f"envelope interval, {planned}: the sum of many errors is nearly normal"
         return f"Bernstein's inequality, {planned}: no approximation"
 
     def _unscaled(self) -> Estimate:
@@ -276,7 +276,7 @@ class Estimate:
         return min(z * error + max(0.5, z**2 / 6) * self.jump, error / math.sqrt(1 - level))
 
     def scaled(self, factor: float, unit: str) -> Estimate:
-        """The same answer in another unit."""
+        """The same estimate in another unit."""
         low, high = self.bounds
         times, origin = self.origin or (1.0, self)
         sides = [one.scaled(factor, unit) for one in self.between]
@@ -339,7 +339,7 @@ class Estimate:
         return found
 
     def covariance(self, other: Estimate) -> float:
-        """With another answer; 0 where the two are from different tallies."""
+        """With another estimate; 0 where the two are from different tallies."""
         if not isinstance(other, Estimate):
             raise QueryError(f"a covariance is with another estimate, not with {shown(other)}")
         if not math.isfinite(self.variance + other.variance):
@@ -352,7 +352,7 @@ class Estimate:
         """How likely a value as far from `number` would be if that were the truth.
 
         It is the smallest p for which the "normal" interval of level 1 - p leaves the number out:
-        so at most 5% where a 95% interval does. It says nothing about how large a difference is.
+        so at most 5% where a 95% interval does. It is not a measure of the size of a difference.
         """
         if not is_number(number) or not math.isfinite(number):
             raise QueryError(f"a value is compared with a number, not with {shown(number)}")
@@ -454,15 +454,14 @@ class Estimate:
         low, high = self.confidence_interval(confidence_level)
         place = -1 if self.value < low else 1 if self.value > high else 0
         least, most = self._attainable
+        first, last = self._interval(confidence_level)
         notes = self.notes
-        if (
-            self._interval(confidence_level)[1] < least
-            or self._interval(confidence_level)[0] > most
-        ):
-            notes = (*notes, CONTRADICTION)
-        value = place if place else 0
+        if last < least or first > most:
+            unbiased = f"the unbiased estimate is {self._shown(self.value)}"
+            level = percent(confidence_level)
+            notes = (*notes, f"{unbiased}; no possible value is in its {level} CI")
         ends = (self._shown(low), self._shown(high))
-        shown_value = bounded(self._shown(self.value), *ends, value)
+        shown_value = bounded(self._shown(self.value), *ends, place)
         error = rounded_error(self.stderr, whole=self._counts)
         return Display(shown_value, error, self._shown_ends(low, high), notes)
 
@@ -474,7 +473,7 @@ class Estimate:
 
     def to_text(self, confidence_level: float = 0.95) -> str:
         """The estimate, its standard error and its interval in one line."""
-        unit = self.unit if self.unit in _WORDS or " per " in self.unit else ""
+        unit = self.unit if self.unit in _WORDS or " per " in f" {self.unit}" else ""
         return self.display(confidence_level).line(unit, confidence_level)
 
     def _repr_html_(self) -> str:
@@ -527,8 +526,12 @@ def plain_number(value: Any) -> Any:
 
 
 def barely(size: float, error: float) -> str:
-    """What to note of a ratio over a group that may be empty."""
-    return f"the group is estimated at {size:,.0f} people (SE {error:,.0f})"
+    """The note of a ratio over a group that may be empty; a bound in place of negative people."""
+    value, high = (
+        f"{max(number, 0.0):,.0f}" for number in (size, size + normal_reach(0.95) * error)
+    )
+    people = bounded(value, "0", high, -1 if size < 0 else 0)
+    return f"the group is estimated at {people} people (SE {rounded_error(error, whole=True)})"
 
 
 def check_method(method: object) -> None:

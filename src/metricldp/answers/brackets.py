@@ -264,7 +264,7 @@ class Bracket:
 
     @property
     def words(self) -> str:
-        return "people spread as you said" if self.planner.prior else "people spread evenly"
+        return "the given prior" if self.planner.prior else "a uniform prior"
 
     @property
     def limits(self) -> tuple[float, float]:

@@ -91,7 +91,7 @@ class CircularMean(Estimate):
         """The directions that are not rejected; the whole circle if there is no mean direction."""
         if flag("anytime", anytime):
             raise QueryError(
-                "no interval of a circular mean is known for monitoring; leave anytime out"
+                "there is no confidence sequence of a circular mean; leave anytime out"
             )
         self.method(confidence_level, method)
         if not self.is_known(confidence_level):
@@ -146,7 +146,7 @@ class CircularMean(Estimate):
         return (number - low) % self.period > high - low
 
     def scaled(self, factor: float, unit: str) -> Estimate:
-        raise QueryError("a circular mean has no multiples; use its value")
+        raise QueryError("a circular mean cannot be multiplied; use its value")
 
     @property
     def _made(self) -> Made:

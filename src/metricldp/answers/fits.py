@@ -56,7 +56,7 @@ else:
     pa = lazy("pyarrow")
 
 SYNTHETIC = "metricldp.synthetic"
-WARNING = "made-up people, drawn from a fit: biased, and nothing is guaranteed of them"
+WARNING = "synthetic respondents, sampled from a fitted distribution: biased, no guarantee"
 """What a table of a sample is marked with."""
 MOST_JOINT = 3
 """Attributes up to which the joint distribution is fitted; beyond, all pairs of them."""
@@ -86,7 +86,7 @@ class Trace:
         if self.stop is not None:
             found += f"; {self.stop:,} were best for half of the reports"
         if self.gap is not None:
-            found += f"; ln of the likelihood is at most {self.gap:,.1f} below the best there is"
+            found += f"; the log-likelihood is at most {self.gap:,.1f} below its maximum"
         return found
 
 
@@ -225,8 +225,12 @@ class Fit:
         asked = workload_for(self.survey, attribute, workload)
         profile = self._profile(attribute, self._parsed(where, attribute))
         table = self._tally.workload(attribute, asked, where, target=target)
-        unbiased = cast(WorkloadRows, table._estimates)
-        rows = FittedRows(unbiased, asked.answers(profile))
+        values, unbiased = asked.answers(profile), table._estimates
+        rows = (
+            FittedRows(unbiased, values)
+            if isinstance(unbiased, WorkloadRows)
+            else _fitted(values.tolist(), table)  # of several tallies
+        )
         return EstimateTable(table.groupings, rows, label=table.label)
 
     # Sums over cells -----------------------------------------------------------------------------
@@ -234,7 +238,7 @@ class Fit:
     def values(self, functions: Mapping[str, Floats]) -> Floats:
         """The sums over people of many products of functions, (k, size) for each attribute.
 
-        Values alone, for simulations; all other questions have the unbiased answer beside them.
+        Values alone, for simulations; all other queries have the unbiased estimate beside them.
         """
         count = len(next(iter(functions.values())))
         rows = ({name: rows[k] for name, rows in functions.items()} for k in range(count))
@@ -323,7 +327,7 @@ class Fit:
     def update(self, tally: Tallied, *, progress: Progress = lambda done: None) -> Fit:
         """The same fit for a tally with more reports in it, from where this one ended."""
         if not isinstance(getattr(tally, "store", None), Store):
-            raise QueryError(f"a fit is brought up to date with a tally, not {shown(tally)}")
+            raise QueryError(f"update takes a tally, not {shown(tally)}")
         return fit(tally, self.attributes, start=self, progress=progress)
 
     @cached_property
@@ -383,7 +387,7 @@ def fit(
 def check_progress(progress: object) -> None:
     if not callable(progress):
         raise QueryError(
-            f"progress= is a function of the share that is done, not {shown(progress)}"
+            f"progress= is a function of the completed fraction, not {shown(progress)}"
         )
 
 

@@ -69,13 +69,11 @@ def columns_for(
             function = (values - centre) / scale
             found.append(Column(name, name, function, centre, scale, step**2 / 6))
             if described.in_bins:
-                notes.append(
-                    f"{name} is taken at the middle of its bins; the line is that of middles"
-                )
+                notes.append(f"{name} is taken at the middle of its bins, and so is the regression")
             elif note:
                 notes.append(note)
             if step:
-                notes.append(f"{name} is rounded at random; taken as spread evenly between points")
+                notes.append(f"{name} is rounded at random; assumed uniform between points")
             continue
         levels = [described.name_of(k) for k in range(described.size)]
         against = chosen.pop(name, levels[0])
@@ -84,16 +82,18 @@ def columns_for(
         bases[name] = against
         inside = people.group.functions.get(name, np.ones(len(levels)))
         if not inside[levels.index(against)]:
-            raise QueryError(f"no respondents of where have {name} {against}; use another base")
+            raise QueryError(f"where excludes {name} {against}; use another base")
         if np.count_nonzero(inside) < 2:
-            raise QueryError(f"all respondents of where have {name} {against}; leave {name} out")
+            raise QueryError(f"where selects {name} {against} only; leave {name} out")
         found += [
             Column(f"{name}: {level}", name, np.eye(len(levels))[k])
             for k, level in enumerate(levels)
             if level != against and inside[k]
         ]
     if chosen:
-        raise QueryError(f"{shown(next(iter(chosen)))} has no base: it is no categorical predictor")
+        raise QueryError(
+            f"{shown(next(iter(chosen)))} has no base: it is not a categorical predictor"
+        )
     if len(found) > MOST_COLUMNS:
         raise QueryError(
             f"{len(found)} columns are more than {MOST_COLUMNS}; leave out predictors with many "
@@ -169,12 +169,12 @@ class Fitting:
         found = beyond * column.scale**2 / max(size, 1.0)
         said = f"{found:.3g}"
         if math.isfinite(error):
-            said += f" ± {error * column.scale**2 / max(size, 1.0):.2g}"
-        merged = "join levels, " if ": " in column.label else ""
+            said += f" (SE {error * column.scale**2 / max(size, 1.0):.2g})"
+        merged = "merge levels, " if ": " in column.label else ""
         return QueryError(
-            f"{column.label} does not clearly vary beyond the other predictors: the variance that "
-            f"is its own is estimated at {said}; leave it out, {merged}ask about more people, or "
-            "collect more reports"
+            f"{column.label} is nearly determined by the other predictors: its residual variance "
+            f"is estimated at {said}; leave it out, {merged}use a larger group, or collect more "
+            "reports"
         )
 
     def _contributions(self, weights: Floats) -> dict[str, tuple[Floats, float]]:

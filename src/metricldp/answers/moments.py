@@ -75,10 +75,10 @@ def numeric(people: People, name: str) -> Numeric:
         step, inside = float(np.diff(values).max()), people.group.functions.get(name)
         if inside is not None and np.ptp(inside):
             raise QueryError(
-                f"{name} is rounded at random, so that within a range of {name} itself its square "
-                f"stays open; leave {name} out of where"
+                f"{name} is rounded at random, so the square of {name} cannot be estimated "
+                f"within a range of {name}; leave {name} out of where"
             )
-        note = f"{name} is rounded at random: the interval is wider by what its square leaves open"
+        note = f"{name} is rounded at random: the interval includes the bias of its square"
     first, size = people.sums([{name: values}, {}])
     low, high = float((values - half).min()), float((values + half).max())
     mean = float(first / size) if size > 0 else (low + high) / 2
@@ -137,7 +137,7 @@ def correlation(tally: Tallied, one: str, other: str, where: Where | None, targe
     squares = [about_means(people, v, v) for v in (x, z)]
     if any(v.value <= 2 * v.stderr for v in squares):
         flat = next(v for v, s in zip((x, z), squares, strict=True) if s.value <= 2 * s.stderr)
-        note = f"{flat.name} is not clearly spread, so that its correlation is not known"
+        note = f"the variance of {flat.name} is not distinguishable from zero"
         notes = (*people.group.notes, note)
         return Through(
             *(0.0, math.inf, words, "", target, notes),

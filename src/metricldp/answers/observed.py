@@ -95,8 +95,8 @@ def axes_of(survey: Agreement, attributes: object) -> tuple[Axis, ...]:
         if wanted & set(block.names):
             if not block.channel.has_chances:
                 raise QueryError(
-                    f"{', '.join(block.names)} are randomized together by {block.mechanism.name}, "
-                    "which has no likelihood of a report; query the tally"
+                    f"{', '.join(block.names)} are randomized jointly by {block.mechanism.name}, "
+                    "which has no likelihood; query the tally"
                 )
             kinds = _kinds(survey, block.names)
             found.append(Axis(name, block.names, block.sizes, block.channel, block.columns, kinds))
@@ -104,7 +104,7 @@ def axes_of(survey: Agreement, attributes: object) -> tuple[Axis, ...]:
     if cells > MOST_CELLS:
         sizes = " x ".join(f"{size:,}" for axis in found for size in axis.sizes)
         raise QueryError(
-            f"a fit over {sizes} has {cells:,} cells, and at most {MOST_CELLS:,} are held; fit "
+            f"a fit over {sizes} has {cells:,} cells, more than {MOST_CELLS:,}; fit "
             "fewer attributes together"
         )
     return tuple(found)
@@ -134,8 +134,8 @@ def _listed(store: Store, axes: Sequence[Axis]) -> Listed:
     cells, positions = math.prod(axis.size for axis in axes), sum(axis.size for axis in axes)
     if store.n * cells > _MOST_WORK or 4 * store.n * positions > _MOST_BYTES:
         raise QueryError(
-            f"a fit of {counted(store.n, 'report')} that are no single integers over {cells:,} "
-            "cells would take hours; fit fewer attributes together, or a part of the reports"
+            f"a fit of {counted(store.n, 'report')} that are not single integers over "
+            f"{cells:,} cells would take hours; fit fewer attributes, or a part of the reports"
         )
     whole = {name: np.concatenate([batch[name] for batch in batches]) for name in columns}
     raw = [np.ascontiguousarray(c).view(np.uint8).reshape(store.n, -1) for c in whole.values()]

@@ -15,8 +15,8 @@ from metricldp.basics.text import shown
 
 Floats = npt.NDArray[np.float64]
 NOTE = (
-    "made non-negative by Norm-Sub: biased, the error stated is that from before, "
-    "and false reports weigh more"
+    "made non-negative by Norm-Sub: biased; the standard error is that of the unbiased "
+    "estimate, and malicious reports have a larger effect"
 )
 
 

@@ -297,13 +297,13 @@ def shares_of(sizes: Mapping[str, int], prior: Prior) -> list[Floats] | Floats:
     """How people are spread over the named attributes: one array each, or one joint array."""
     if isinstance(prior, str):
         if prior != "uniform":
-            known = "'worst', 'uniform' or arrays of shares"
+            known = "'worst', 'uniform' or arrays of fractions"
             raise QueryError(f"a prior is {known}, not {shown(prior)}")
         return [np.full(size, 1 / size) for size in sizes.values()]
     if isinstance(prior, Mapping):
         missing = [name for name in sizes if name not in prior]
         if missing:
-            raise QueryError(f"the prior says nothing of {missing[0]}; give an array for it")
+            raise QueryError(f"the prior has no entry for {missing[0]}; add an array for it")
         return [_normalised(prior[name], (size,), name) for name, size in sizes.items()]
     return _normalised(prior, tuple(sizes.values()), " x ".join(sizes) or "nothing")
 
@@ -314,5 +314,5 @@ def _normalised(shares: npt.ArrayLike, sizes: tuple[int, ...], name: str) -> Flo
         raise QueryError(f"a prior for {name} has shape {sizes}, not {array.shape}")
     total = array.sum()
     if not np.isfinite(array).all() or (array < 0).any() or total <= 0:
-        raise QueryError(f"a prior for {name} holds shares of people: finite, none below zero")
+        raise QueryError(f"a prior for {name} is a list of fractions: finite, none below zero")
     return np.asarray(array / total)

@@ -39,7 +39,7 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import plain
 from metricldp.channels import Floats
-from metricldp.estimate.display import Display, interval_text, rounded, rounded_error
+from metricldp.estimate.display import EMPTY, Display, interval_text, rounded, rounded_error
 from metricldp.estimate.table import EstimateTable, Grouping
 
 Value = int | float | str
@@ -51,7 +51,7 @@ class Cdf(EstimateTable):
     The rows (`points`) are unbiased estimates and not monotone, each with its own interval;
     `values` are the best monotone fit to them. For a continuous attribute `ends` are the upper
     edges of its bins, and a fraction is of those below the edge: a value at the edge is in the next
-    bin. Prints, exports and intervals are the simultaneous band unless you say otherwise.
+    bin. Prints, exports and intervals are the simultaneous band by default.
     """
 
     _simultaneous = True
@@ -280,8 +280,8 @@ class Quantile(Estimate):
 
     def __sub__(self, other: object) -> NoReturn:
         raise QueryError(
-            "quantiles have no standard error, so none is subtracted from another; compare their "
-            "intervals, or subtract means or shares of people up to a value: tally.mean(...)"
+            "quantiles have no standard error, so they cannot be subtracted; compare their "
+            "intervals, or subtract means or fractions up to a value"
         )
 
     __rsub__ = __add__ = __radd__ = __truediv__ = __rtruediv__ = __sub__
@@ -354,6 +354,8 @@ class Quantile(Estimate):
         return plain(number)
 
     def display(self, confidence_level: float) -> Display:
+        if not self.estimable:
+            return Display(EMPTY, "", "", self.notes, estimable=False)
         low, high = self.confidence_interval(confidence_level)
         return Display(self._shown(self.value), "", f"{plain(low)} to {plain(high)}", self.notes)
 

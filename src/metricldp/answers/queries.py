@@ -84,7 +84,7 @@ def parse_all(survey: Agreement, where: Where | None, target: str | None = None)
         whole = Span(0, attribute.size, attribute.size)
         products = intersection(products, [{target: responded(attribute, whole)}])
         if isinstance(where, str) and target not in attributes_in(where):
-            words = f"{words}, {target} answered"
+            words = f"{words}, {target} is not missing"
     if not products:
         raise QueryError(f"{words} selects no possible value; its conditions exclude each other")
     alternatives = [factors for product in merged(products) for factors in factors_of(product)]
@@ -120,14 +120,14 @@ def _selection(survey: Agreement, where: Where) -> Selection:
 def _parsed(survey: Agreement, where: Any, target: str | None) -> Query:
     """A count query from a plain where-clause, None for everybody; whole domains are dropped.
 
-    An optional attribute is read together with whether it was answered: here, and where the
+    An optional attribute is read together with whether it has a response: here, and where the
     question is `about` one.
     """
     product, words, notes = _conjunction(survey, {} if where is None else where, target)
     (factors,) = factors_of(product)
     if target is not None and target not in product and (there := if_answered(survey, target)):
         factors |= there
-        words.append(f"{target} answered")
+        words.append(f"{target} is not missing")
     return Query(factors, ", ".join(words) or EVERYBODY, notes)
 
 
@@ -138,7 +138,7 @@ def _conjunction(
     if not isinstance(where, Mapping):
         example = "{'age': between(18, 29), 'region': 'north'}"
         raise QueryError(
-            f"a where-clause is a text such as \"18 <= age <= 29 and region == 'north'\", or maps "
+            f"a condition is a text such as \"18 <= age <= 29 and region == 'north'\", or maps "
             f"attributes to ranges or values, such as {example}, not {shown(where)}"
         )
     product: Product = {}
@@ -152,7 +152,7 @@ def _conjunction(
                     "from where"
                 )
             product[name] = not_responded(described)
-            words.append(f"{name} not answered")
+            words.append(f"{name} is missing")
             continue
         part = chosen(described, meant, name)
         words.append(f"{name} {part.words}")
@@ -212,7 +212,9 @@ def if_answered(survey: Agreement, name: str) -> dict[str, Span]:
 def expected(n: Any, prior: Any, weights: Any) -> tuple[int, Any, Any]:
     """The people that a prediction is for: how many, how they are spread, a sample of weights."""
     if not is_whole(n) or n < 1:
-        raise QueryError(f"an error needs a whole number of people, at least 1, not n = {shown(n)}")
+        raise QueryError(
+            f"expected errors need n, a number of respondents from 1 on, not {shown(n)}"
+        )
     if isinstance(prior, Mapping):
         prior = {name: _numbers(shares, f"a prior for {name}") for name, shares in prior.items()}
     elif not isinstance(prior, str):

@@ -28,7 +28,7 @@ from metricldp.estimate.display import percent
 from metricldp.estimate.table import EstimateTable, Grouping
 from metricldp.store.readings import attribute_of
 
-NOTE = "noise in predictors does not pull coefficients towards zero: moments are decoded"
+NOTE = "moments are estimated without bias, so noise in predictors does not attenuate coefficients"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +59,16 @@ class Regression:
         return found
 
     def predict(self, person: Mapping[str, Any]) -> Estimate:
-        """What the line says of a person with these values of all predictors."""
+        """The predicted outcome for these values of all predictors."""
         if not isinstance(person, Mapping):
             raise QueryError(f"predict takes a dict of predictors and values, not {shown(person)}")
         names = [name for name in dict.fromkeys(c.name for c in self._fitting.columns) if name]
         if missing := [name for name in names if name not in person]:
             raise QueryError(f"a prediction needs {listed(missing)} as well")
         if unknown := [name for name in person if name not in names]:
-            raise QueryError(f"{shown(unknown[0])} is no predictor; there are {listed(names)}")
+            raise QueryError(
+                f"{shown(unknown[0])} is not a predictor; predictors are {listed(names)}"
+            )
         row = []
         for column in self._fitting.columns:
             if not column.name:
@@ -83,7 +85,7 @@ class Regression:
         if described.named:
             places = np.flatnonzero(described.choose(value, name).inside)
             if len(places) != 1:
-                raise QueryError(f"a person has one {name}, not {shown(value)}")
+                raise QueryError(f"{name} takes a single value, not {shown(value)}")
             return value, int(places[0])
         if not is_number(value) or not math.isfinite(value):
             raise QueryError(f"{name} takes a number, not {shown(value)}")
@@ -106,8 +108,7 @@ class Regression:
     def __str__(self) -> str:
         return self.to_text()
 
-    def __repr__(self) -> str:
-        return f"<Regression: {self.question}>"
+    __repr__ = __str__
 
     def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -146,9 +147,11 @@ def regression(
     columns, bases, notes = columns_for(people, names, base)
     y = numeric(people, outcome)
     if y.binned:
-        notes.append(f"{outcome} is taken at the middle of its bins; the line is that of middles")
+        notes.append(f"{outcome} is taken at the middle of its bins, and so is the regression")
     elif y.step:
-        notes.append(f"{outcome} is rounded at random; R^2 takes it as spread evenly")
+        notes.append(
+            f"{outcome} is rounded at random; R^2 assumes that it is uniform between points"
+        )
     fitting = Fitting(people, y, tuple(columns))
     return _result(fitting, bases, tuple(dict.fromkeys(notes)))
 

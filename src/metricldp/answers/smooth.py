@@ -55,13 +55,19 @@ class People:
             attribute_of(tally.survey, name)
         check_about(target, tally.n)
         if not tally.n:
-            raise QueryError(f"no reports at all tell nothing of {' and '.join(names)}")
+            raise QueryError(
+                f"there are no reports, so there is no estimate of {' and '.join(names)}"
+            )
         group = tally._parsed(where)
         for name in names:
             answering = tally._parsed(where, name)
             new = {n: f for n, f in answering.factors.items() if n not in group.factors}
             if new:
-                words = answering.words if not group.factors else f"{group.words}, {name} answered"
+                words = (
+                    answering.words
+                    if not group.factors
+                    else f"{group.words}, {name} is not missing"
+                )
                 group = replace(group, factors={**group.factors, **new}, words=words)
         return cls(tally, group, target)
 
@@ -205,8 +211,7 @@ class Through(Estimate):
     ) -> tuple[float, float]:
         if flag("anytime", anytime):
             raise QueryError(
-                f"no interval of the {self.question} is known that stays right while one watches; "
-                "leave anytime out, and look once"
+                f"there is no confidence sequence of the {self.question}; leave anytime out"
             )
         if self.between:
             return super()._interval(confidence_level, method)

@@ -78,16 +78,16 @@ class GoodnessOfFit:
         return {"n": self.n, "pvalue": self.pvalue, **rest}
 
     def __str__(self) -> str:
-        rows = [("attribute", "p-value at most", "strangest")]
+        rows = [("attribute", "p-value at most", "smallest p-value for")]
         rows += [(part.attribute, f"{part.pvalue:.2g}", part.words) for part in self.parts]
         lines = [table(rows, left=3), f"{counted(self.n, 'report')}: {self._verdict()}"]
-        lines += [f"{name} has no such test" for name in self.untested]
+        lines += [f"{name} has no goodness-of-fit test" for name in self.untested]
         return "\n".join(lines)
 
     def _verdict(self) -> str:
         if self.alarm():
-            return "no people could have sent these, but for chances below one in a thousand"
-        return "nothing that people could not have sent"
+            return "respondents could not have produced these reports (p-value at most 0.001)"
+        return "the reports are consistent with honest respondents"
 
 
 def goodness_of_fit(store: Store) -> GoodnessOfFit:
@@ -180,11 +180,11 @@ def _strangest(counts: Floats, events: Floats, words: list[str], n: float) -> tu
     at = int(np.argmin(logs))
     limit = "at most" if share[at] > most[at] else "at least"
     expected = n * (most[at] if share[at] > most[at] else least[at])
-    said = f"{words[at]} came {counts[at]:,.0f} times"
+    said = f"{words[at]}: {counts[at]:,.0f} observed"
     if least[at] <= share[at] <= most[at]:
-        said += ", as people can send"
+        said += ", as expected"
     else:
-        said += f", expected are {limit} {expected:,.0f}"
+        said += f", {limit} {expected:,.0f} expected"
     return float(logs[at]) + math.log(2 * len(counts)), said
 
 
@@ -201,7 +201,7 @@ def _all_together(seen: Floats, chances: Floats, what: str) -> tuple[float, str]
     free = len(seen) - 1
     told = least_divergence(seen, chances)
     log_p = 0.0 if told <= free else -told + free + free * math.log(told / free)
-    return log_p, f"{what} lie {told:,.1f} from all people, {free:,} can be chance"
+    return log_p, f"{what}: likelihood-ratio statistic {2 * told:,.1f}, {free:,} degrees of freedom"
 
 
 def least_divergence(seen: Floats, chances: Floats) -> float:

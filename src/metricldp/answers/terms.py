@@ -72,7 +72,7 @@ def check(terms: Sequence[Term]) -> None:
     for term in terms:
         if term.n != term.tally.n:
             more = counted(term.tally.n - term.n, "report")
-            raise QueryError(f"{more} came in since {term.query.words} was computed; query again")
+            raise QueryError(f"{more} arrived since {term.query.words} was computed; query again")
     stores = {id(term.tally.store): term.tally.store for term in terms}
     known: set[str] = set()
     for store in stores.values():
@@ -107,7 +107,7 @@ def simplified(terms: Sequence[Term]) -> list[Term]:
                 joined = None
     if len(left) > MOST_TERMS:
         raise QueryError(
-            f"this is made of {len(left)} sums, more than {MOST_TERMS}; compute it in parts"
+            f"this combines {len(left)} sums, more than {MOST_TERMS}; compute it in parts"
         )
     return left
 

@@ -94,7 +94,7 @@ def checked_tallies(tallies: object, caller: str) -> list[Tally]:
     found = list(tallies)
     for place, tally in enumerate(found):
         if not isinstance(tally, Tally):
-            raise QueryError(f"tally {place + 1} of {caller} is {shown(tally)}, no tally")
+            raise QueryError(f"tally {place + 1} of {caller} is {shown(tally)}, not a tally")
         for earlier in range(place):
             if tally.store.counted & found[earlier].store.counted:
                 raise QueryError(
@@ -237,9 +237,7 @@ def circular_mean_of_all(
         for one in (attribute_of(tally.survey, attribute) for tally in tallies)
     }
     if len(circles) > 1:
-        raise QueryError(
-            f"{attribute} goes around another circle in one of the surveys; query each tally"
-        )
+        raise QueryError(f"{attribute} has another circle in one of the surveys; query each tally")
 
     def sums(functions: Functions) -> list[Estimate]:
         rows = [one(functions) for one, _ in each]

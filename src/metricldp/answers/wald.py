@@ -31,8 +31,8 @@ special = lazy("scipy.special")
 
 MOST_DEGREES = 100
 """Every two cells have a covariance, and with very many a chi-square is a poor approximation."""
-_DEPENDENT = "they are not independent", "no sign of dependence"
-_NO_TREND = "no sign of a trend"
+_DEPENDENT = "dependence is significant", "no significant dependence"
+_NO_TREND = "no significant trend"
 _FLAT = 1e-9
 """A direction with less of the largest variance than this is known, and tells nothing."""
 
@@ -52,14 +52,14 @@ class TestResult:
     notes: tuple[str, ...] = ()
     estimate: Estimate | None = None
     """The size of the effect, if it is one number."""
-    findings: tuple[str, str] = ("a clear effect", "no sign of an effect")
+    findings: tuple[str, str] = ("a significant effect", "no significant effect")
     """What a p-value below 0.05 says, and what any other says."""
 
     __test__ = False  # so that pytest does not take it for tests
 
     @property
     def finding(self) -> str:
-        """What the p-value says, in words."""
+        """The conclusion from the p-value, in words."""
         return self.findings[self.pvalue >= 0.05]
 
     def to_text(self, confidence_level: float = 0.95) -> str:
@@ -120,7 +120,7 @@ def independence(
     size = tally._answers([people.group], target)[0]
     notes = people.group.notes
     if df < 1:
-        raise QueryError(f"{one} and {other} need two values each among these people")
+        raise QueryError(f"{one} and {other} need two values each in this group")
     if size.value <= 2 * size.stderr:
         notes = (*notes, barely(size.value, size.stderr))
         return TestResult(words, 0.0, df, 1.0, target, notes, findings=_DEPENDENT)
@@ -131,7 +131,7 @@ def independence(
     cells: list[Factors] = [{one: a, other: b} for a in centred[0] for b in centred[1]]
     statistic, rank = _wald(people.sums(cells), people.covariances(cells))
     if rank < df:
-        notes = (*notes, f"{counted(df - rank, 'direction')} of {df} known without error, left out")
+        notes = (*notes, f"{counted(df - rank, 'direction')} of {df} without variance, left out")
     p = _chi_square_p_value(statistic, rank)
     return TestResult(words, statistic, rank, p, target, notes, findings=_DEPENDENT)
 
@@ -167,23 +167,25 @@ def trend(
 ) -> TestResult:
     """Whether the share of people who meet some conditions rises or falls along an attribute."""
     if not isinstance(share, Mapping | str) or not share:
-        raise QueryError(f"a share is of a condition such as vote == 'yes', not {shown(share)}")
+        raise QueryError(f"event is a condition such as vote == 'yes', not {shown(share)}")
     described = attribute_of(tally.survey, attribute)
     if not described.ordered:
         raise QueryError(f"{attribute} has no order, so it has no trend; use independence_test")
     names = attributes_in(share)
     if attribute in names:
-        raise QueryError(f"the share is of {attribute} itself; name conditions on others")
+        raise QueryError(
+            f"the event has a condition on {attribute}; use conditions on other attributes"
+        )
     people = People.of(tally, where, target, [attribute, *names])
     inside = tally._parsed(share)
     if shared := [name for name in names if name in attributes_in(where or {})]:
-        raise QueryError(f"{shared[0]} is in the share and in where; leave it out of one")
+        raise QueryError(f"{shared[0]} is in the event and in where; remove it from one")
     scores = np.arange(described.size, dtype=np.float64)
     if not described.named:
         scores = described.numbers(attribute)[0]
     meeting = inside.functions
     size, first, those = people.sums([{}, {attribute: scores}, meeting])
-    words = f"the share of {inside.words} along {attribute} among {people.group.words}"
+    words = f"the fraction with {inside.words} along {attribute} among {people.group.words}"
     said = f"test of a trend in {words}"
     whole = tally._answers([people.group], target)[0]
     notes = (*people.group.notes, *inside.notes)
@@ -203,7 +205,7 @@ def trend(
     slope = _named(top / bottom, top.question, unit)
     statistic = (top.value / top.stderr) ** 2 if top.stderr else 0.0
     p = _chi_square_p_value(statistic, 1)
-    findings = "it rises" if slope.value > 0 else "it falls", _NO_TREND
+    findings = "the fraction rises" if slope.value > 0 else "the fraction falls", _NO_TREND
     return TestResult(said, statistic, 1, p, target, notes, slope, findings)
 
 

@@ -38,7 +38,7 @@ from metricldp.survey.agreement import Agreement
 _YEAR = 365.25
 _CENTURIES = 1900, 2100
 """Whole numbers between these are years."""
-_OWN_PEOPLE = "as if each wave had drawn its own people from the population"
+_OWN_PEOPLE = "assuming that each wave sampled other respondents from the population"
 
 
 def waves(
@@ -88,7 +88,7 @@ class Waves:
     def _check(self) -> None:
         for label, tally in zip(self.labels, self.tallies, strict=True):
             if not isinstance(tally, Tally):
-                raise QueryError(f"wave {shown(label)} is {shown(tally)}, no tally")
+                raise QueryError(f"wave {shown(label)} is {shown(tally)}, not a tally")
             if not tally.n:
                 raise QueryError(f"wave {shown(label)} has no reports; leave it out")
         if len(self.tallies) < 2:
@@ -97,7 +97,7 @@ class Waves:
         for (one, before), (other, after) in combinations(pairs, 2):
             if not before < after:
                 raise QueryError(
-                    f"waves stand in time order, but {shown(other)} follows {shown(one)}"
+                    f"waves are listed in time order, but {shown(other)} follows {shown(one)}"
                 )
         for (one, first), (other, second) in combinations(self._named, 2):
             if first.store is second.store or first.store.counted & second.store.counted:

@@ -25,6 +25,12 @@ def answered(name: str) -> str:
     return f"{name}=answered"
 
 
+def label(name: str) -> str:
+    """The name of an attribute in texts: `income=answered` is the response to income."""
+    source = name.removesuffix(answered(""))
+    return name if source == name else f"{source} (response)"
+
+
 @dataclass(frozen=True, repr=False)
 class Answered(Categorical):
     """Whether a person has a value for the attribute `of`."""
@@ -46,4 +52,4 @@ class Answered(Categorical):
         return 1 - is_missing(value)
 
     def describe(self) -> str:
-        return f"whether {self.of} was answered"
+        return f"whether there is a response to {self.of}"

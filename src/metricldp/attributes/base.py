@@ -109,6 +109,12 @@ class Attribute(ABC):
         if self.optional is not None and self.is_public:
             raise InvalidSpecError("a public weight is sent in the clear and cannot be optional")
         if self.optional is not None:
+            epsilon = self.optional if is_number(self.optional) else 0
+            if not epsilon > 0:
+                raise InvalidSpecError(
+                    "optional is True, or the epsilon of whether there is a response, "
+                    f"not {shown(self.optional)}"
+                )
             object.__setattr__(self, "optional", positive("optional", self.optional))
         if self.max_epsilon is not None:
             object.__setattr__(self, "max_epsilon", positive("max_epsilon", self.max_epsilon))
@@ -141,7 +147,7 @@ class Attribute(ABC):
     @property
     @abstractmethod
     def usual(self) -> Metric:
-        """The metric on positions where nothing else is said."""
+        """The metric on positions that is used by default."""
 
     @cached_property
     def distances(self) -> Metric:
@@ -160,7 +166,7 @@ class Attribute(ABC):
         return capped(metric, max_epsilon, self.size)
 
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
-        """The privacy distance of two values; with `metric`, a metric on positions, its distance."""
+        """The privacy distance of two values, or their distance in another metric on positions."""
         here, there = (self._stated(value) for value in (x, other))
         return (metric or self.distances).distance(here, there)
 
@@ -383,7 +389,7 @@ class Attribute(ABC):
         if step < SMALLEST_STEP:
             raise InvalidSpecError(
                 f"epsilon is {float(step):.3g} {self._where_nearest(self.distances)}, too small "
-                "to be kept with 64-bit words; use a coarser grid or a larger epsilon"
+                "for 64-bit words; use a coarser grid or a larger epsilon"
             )
         if step > LARGEST_STEP:
             raise InvalidSpecError(

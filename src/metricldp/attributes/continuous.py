@@ -54,12 +54,12 @@ class AutoBins:
     def __post_init__(self) -> None:
         if not is_whole(self.n) or self.n < 1:
             raise InvalidSpecError(
-                f"the best bins are for n people, at least 1, not {shown(self.n)}"
+                f"n of the bins is a number of respondents, at least 1, not {shown(self.n)}"
             )
         positive("smoothness", self.smoothness)
         if self.prior is not None and self.smoothness != 1:
             raise InvalidSpecError(
-                "a prior says how smooth people lie; give it or smoothness, not both"
+                "a prior determines the smoothness; give prior or smoothness, not both"
             )
         if self.prior is not None:
             try:
@@ -89,13 +89,22 @@ class AutoBins:
 
 @dataclass(frozen=True, repr=False)
 class Continuous(Interval, OnLine):
-    """A real number between low and high, reported as one of `bins` equal bins.
+    """A real number between low and high, in bins or rounded to points of a grid.
 
-    Without `bins`, or with an AutoBins, `Survey.design` chooses their number; it prefers edges at
-    round numbers. With `edges` you place the bins yourself, for values that many respondents share:
-    0, or round numbers. The distance of two bins is that of their middles. With
-    metric=Relative(...) all bins have the same ratio of edges, and the distance is that of the
-    middles on a log scale.
+    Queries use the edges of bins, and means are uncertain by up to half of a bin. With
+    rounding="stochastic" a value is rounded at random to one of the two nearest of `points` points,
+    so means have no such uncertainty; ranges then have soft ends, and there are no quantiles.
+
+    Parameters:
+        low, high: The smallest and the largest value.
+        bins: The number of equal bins, or an AutoBins with what is known about the respondents. If
+            it is left out, `Survey.design` chooses it and prefers edges at round numbers.
+        edges: The edges of bins, in place of `bins`, for values that many respondents share: 0, or
+            round numbers. The distance of two bins is that of their middles.
+        rounding: "stochastic" for rounding to `points` in place of bins.
+        points: The number of points from low to high, with stochastic rounding.
+        metric: Relative(...) for relative distances; all bins then have the same ratio of edges.
+        epsilon, within, per, max_epsilon, cyclic, optional, mechanism, workload: As for Integer.
     """
 
     low: float = field(default=None, kw_only=False)  # type: ignore[assignment]
@@ -155,7 +164,7 @@ class Continuous(Interval, OnLine):
             )
         object.__setattr__(self, "metric", said)
         if self.per not in (None, 1):
-            raise InvalidSpecError("the metric says how far values are apart; leave per out")
+            raise InvalidSpecError("the metric defines all distances; leave per out")
         if self.edges is None:
             low, high = finite("low", self.low), finite("high", self.high)
             if not is_whole(self.bins) or not 2 <= self.bins <= MOST_POSITIONS:
@@ -207,7 +216,7 @@ class Continuous(Interval, OnLine):
                 bins = AutoBins(**bins)
             except TypeError:
                 said = f"not {list(bins)}"
-                raise InvalidSpecError(f"bins may say n, smoothness and prior, {said}") from None
+                raise InvalidSpecError(f"bins take n, smoothness and prior, {said}") from None
         if isinstance(bins, AutoBins):
             object.__setattr__(self, "bins", bins)
             return
@@ -218,7 +227,7 @@ class Continuous(Interval, OnLine):
         object.__setattr__(self, "bins", int(bins))
         if self.size <= LARGEST_SIZE and not (np.diff(self.bin_edges) > 0).all():
             raise InvalidSpecError(
-                f"{self.bins:,} bins between {self.low} and {self.high} are too thin"
+                f"{self.bins:,} bins between {self.low} and {self.high} are too narrow"
             )
 
     @property

@@ -22,9 +22,9 @@ _BENT = 1e-6
 """How much the slope changes at least where a range bends; weights have nine digits."""
 _REMEDIES = {
     _NAMES: "list the values instead of a range",
-    _WHOLE: "ask for a range that lies in all domains, or leave its end open",
-    _BINS: "ask for a range whose ends are bin edges in all of them",
-    _FADING: "ask for everybody, or give the surveys the same points",
+    _WHOLE: "use a range inside of all domains, or leave its end open",
+    _BINS: "use a range whose ends are bin edges in all of them",
+    _FADING: "remove the range, or give the surveys the same points",
 }
 
 
@@ -50,7 +50,7 @@ class Meaning:
     def remedy(self, other: Meaning) -> str:
         """What to ask for where the two differ."""
         if self.kind != other.kind:
-            return f"these are {self.kind} and {other.kind}, which hold different values"
+            return f"these are {self.kind} and {other.kind}, which have different values"
         return _REMEDIES[self.kind]
 
 

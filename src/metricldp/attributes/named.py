@@ -77,7 +77,14 @@ class Named(Discrete):
 
 @dataclass(frozen=True, repr=False)
 class Ordinal(Named, OnLine):
-    """Named levels in order, one step apart: never, rarely, often, always."""
+    """Named levels in order, one step apart: never, rarely, often, always.
+
+    Parameters:
+        levels: The names, from the lowest to the highest.
+        epsilon: The privacy loss between neighbouring levels, unless `within`, `per` or `metric`
+            says otherwise; distances are numbers of steps.
+        within, per, metric, max_epsilon, cyclic, optional, mechanism, workload: As for Integer.
+    """
 
     levels: Sequence[str] = field(kw_only=False)
 
@@ -105,7 +112,14 @@ class Ordinal(Named, OnLine):
 
 @dataclass(frozen=True, repr=False)
 class Categorical(Named):
-    """Named categories without an order; every two are equally far apart, unless `metric` says."""
+    """Named categories without an order; every two are equally far apart, unless `metric` says.
+
+    Parameters:
+        categories: The names.
+        epsilon: The privacy loss between any two categories.
+        metric: Other distances, in units of epsilon: Graph, Tree, SensitiveSet or DistanceMatrix.
+        max_epsilon, optional, mechanism, workload: As for Integer.
+    """
 
     categories: Sequence[str] = field(kw_only=False)
 
@@ -132,9 +146,7 @@ def _names(names: object, what: str) -> tuple[str, ...]:
             raise InvalidSpecError(f"{what} must be non-empty names, not {shown(name)}{text}")
     repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
-        raise InvalidSpecError(f"{what} repeat {shown(repeated[0])}; every name must be there once")
+        raise InvalidSpecError(f"{what} repeat {shown(repeated[0])}; write each name once")
     if len(names) < 2:
-        raise InvalidSpecError(
-            f"{what} {list(names)} leave nothing to tell apart; give at least two"
-        )
+        raise InvalidSpecError(f"{what} {list(names)} have fewer than two names; give at least two")
     return tuple(names)

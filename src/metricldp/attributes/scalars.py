@@ -175,5 +175,5 @@ def is_missing(value: Any) -> bool:
 
 def _refuse_missing(value: Any, name: str) -> None:
     if is_missing(value):
-        why = "is missing; every person needs a value, so fill it in or leave the row out"
+        why = "is missing; each response needs a value, so fill it in or leave the row out"
         _refuse(why, name, "missing")

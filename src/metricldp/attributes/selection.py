@@ -182,7 +182,7 @@ def is_reversed(low: Any, high: Any) -> bool:
 def swapped(low: object, high: object, name: str, *, may_go_round: bool = False) -> QueryError:
     """The refusal of a range that ends before it begins, where values do not go round."""
     asked, meant = range_words(low, high), range_words(high, low)
-    why = f"{name} {asked} is an empty range: its ends are swapped; ask for {meant}"
+    why = f"{name} {asked} is an empty range: its ends are swapped; use {meant}"
     around = (
         f", or make {name} cyclic in the survey if its ranges should wrap around; here it is not"
     )
@@ -192,7 +192,7 @@ def swapped(low: object, high: object, name: str, *, may_go_round: bool = False)
 def empty(words: object, name: str, domain: str) -> QueryError:
     """The refusal of a range that holds nothing."""
     asked = range_words(*words) if isinstance(words, tuple) else str(words)
-    return QueryError(f"{name} {asked} is an empty range; {name} goes {domain}")
+    return QueryError(f"{name} {asked} is an empty range; {name} is {domain}")
 
 
 def members_of(words: object, name: str) -> list[Any]:

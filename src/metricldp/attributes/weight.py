@@ -26,7 +26,14 @@ from metricldp.metrics import Metric, Uniform
 
 @dataclass(frozen=True, repr=False)
 class Weight(Interval):
-    """A real number between low and high; with private=True it needs an epsilon."""
+    """A number that multiplies the count of a respondent, such as a sampling weight.
+
+    Parameters:
+        low, high: The smallest and the largest weight.
+        private: Whether the weight is randomized too; a public weight is sent as it is.
+        epsilon: The privacy loss between any two private weights.
+        optional: As for Integer.
+    """
 
     private: bool = field(default=False, kw_only=True)
     epsilon: float = field(default=math.inf, kw_only=True)
@@ -45,7 +52,7 @@ class Weight(Interval):
         plain_mechanism = isinstance(self.mechanism, str) and self.mechanism == "auto"
         if not self.private and not (no_epsilon and plain_mechanism):
             raise InvalidSpecError(
-                "a public weight is sent in the clear and has no epsilon and no mechanism; "
+                "a public weight is sent without protection and has no epsilon and no mechanism; "
                 "use private=True to randomize it"
             )
         super().__post_init__()

@@ -38,7 +38,7 @@ _text = json.JSONEncoder(ensure_ascii=False).encode
 def _number(number: float) -> str:
     """The shortest digits that read back as the same double, in the way of JavaScript."""
     if (isinstance(number, int) and abs(number) > _LARGEST) or not math.isfinite(number):
-        raise ValueError(f"{number} is no number in every language")
+        raise ValueError(f"{number} is not a number in every language")
     if number == int(number) and abs(number) <= _LARGEST:
         return str(int(number))
     sign, digits, exponent = Decimal(repr(float(number))).normalize().as_tuple()

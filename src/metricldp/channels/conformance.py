@@ -176,10 +176,10 @@ def _loss(case: _Case) -> str:
         worst = max(Fraction(max(pair)) / min(pair) for pair in pairs)
         stated, allowed = case.channel.worst_ratio(x, other), case.metric.distance(x, other)
         if not worst <= stated <= worst * (1 + Fraction(1, 1 << 40)):
-            return f"{x} and {other} lose {log(worst):.9g}, worst_ratio says {log(stated):.9g}"
+            return f"loss of {x} and {other}: {log(worst):.9g}, not {log(stated):.9g} as stated"
         if not at_most_exp(stated, allowed):
             told, most = distinct(stated, exp_bounds(allowed)[1])
-            return f"a report tells {x} from {other} by a factor of {told}, allowed are {most}"
+            return f"the likelihood ratio of {x} and {other} is {told}, more than {most}"
     return ""
 
 
@@ -190,7 +190,7 @@ def _unbiased(case: _Case) -> str:
     values = channel.values(case.reports, channel.coefficients(functions))
     for function, largest in zip(functions, np.abs(values).max(axis=1), strict=True):
         if channel.influence(function) < largest * (1 - _ROUNDING):
-            return "a report can move an answer by more than `influence` says"
+            return "a report can change an estimate by more than `influence` states"
     return _apart(values @ case.shares.T, functions, "the mean of a decoder")
 
 
@@ -248,7 +248,7 @@ def _encode(case: _Case) -> str:
     drawn = field.pack(case.channel.encode(mixed, case.randomness()))
     alike = field.pack(case.channel.encode(np.zeros(2 * DRAWS, dtype=np.int64), case.randomness()))
     if np.array_equal(alike[:DRAWS], alike[DRAWS:]):
-        return "the second half of the people had the coins of the first"
+        return "the second half of the reports used the random words of the first"
     return _surprise(case, [drawn[mixed == x] for x in range(case.size)])
 
 
@@ -271,7 +271,7 @@ _CHECKS: dict[str, Callable[[_Case], str]] = {
     "second moments": _moments,
     "features": _features,
     "bits": _field,
-    "law in words": _words,
+    "saved data": _words,
     "encode": _encode,
     "blur": _blur,
 }
@@ -291,7 +291,7 @@ def _surprise(case: _Case, drawn: list[Any]) -> str:
         counts = np.zeros(len(case.reports))
         for code, count in zip(*np.unique(bits @ weights, return_counts=True), strict=True):
             if int(code) not in known:
-                return f"position {x} sent a report that nobody can send"
+                return f"position {x} sent a report of probability 0"
             counts[known[int(code)]] = count
         for report, (count, p) in enumerate(zip(counts, case.shares[x], strict=True)):
             if DRAWS * _divergence(count / DRAWS, float(p)) > limit:

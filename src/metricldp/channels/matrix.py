@@ -211,8 +211,8 @@ class MatrixChannel(Channel):
         astray = np.abs(decoder @ seen - np.eye(self.size - 1)).max(axis=1)
         if astray.max() > _ASTRAY:
             raise QueryError(
-                f"the {len(self.noises)} rows of the matrix mechanism cannot tell position "
-                f"{int(np.argmax(astray))} from all others; use a strategy with more rows"
+                f"the {len(self.noises)} rows of the matrix mechanism do not determine the count "
+                f"of position {int(np.argmax(astray))}; use a strategy with more rows"
             )
         return decoder
 

@@ -180,9 +180,8 @@ class Shaped(IntegerChannel):
         tried = np.random.default_rng(1).normal(size=(self.size, 3))
         if np.abs(found @ (inverse @ tried) - tried).max() > ASTRAY:
             raise QueryError(
-                "additive noise with these patterns does not tell values apart; use a larger "
-                "epsilon "
-                "or another mechanism"
+                "additive noise with these patterns does not determine the counts of values; use a "
+                "larger epsilon or another mechanism"
             )
         return np.asarray(inverse)
 

@@ -52,7 +52,7 @@ class Table(IntegerChannel):
         for x, row in enumerate(rows):
             if len(row) != len(rows[0]) or min(row) < 0 or sum(row) != ONE:
                 raise CertificateError(
-                    f"row {x} of the table is no probability: it needs {len(rows[0])} whole "
+                    f"row {x} of the table is not a distribution: it needs {len(rows[0])} whole "
                     "numbers of at least 0 that add up to 2^64"
                 )
         return cls(rows)
@@ -93,7 +93,8 @@ class Table(IntegerChannel):
         astray = np.abs(decoder @ self._shares.T - np.eye(self.size)).max(axis=1)
         if astray.max() > _ASTRAY:
             raise QueryError(
-                f"no report of the table tells position {int(np.argmax(astray))} from others"
+                f"the table does not determine the count of position {int(np.argmax(astray))}; "
+                "change its weights"
             )
         return np.asarray(decoder)
 

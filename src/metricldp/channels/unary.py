@@ -213,7 +213,7 @@ def _integers(yes: float, no: float) -> tuple[int, int]:
     own, other = floor_of(a * q * ONE), ceil_of(q * ONE)
     if own <= other:
         raise CertificateError(
-            f"bits that tell {yes:.3g} and {no:.3g} are too much or too little for 64-bit words; "
+            f"bits with losses {yes:.3g} and {no:.3g} are too large or small for 64-bit words; "
             "use another epsilon"
         )
     return own, other

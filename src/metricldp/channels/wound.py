@@ -165,9 +165,8 @@ class Wound(Shaped):
         again = np.fft.irfft((values * self._spectrum.conj()).mean(axis=1), self.around)
         if not np.abs(again - tried).max() <= ASTRAY:
             raise QueryError(
-                "additive noise with these patterns does not tell cells apart; use a larger "
-                "epsilon "
-                "or a coarser grid"
+                "additive noise with these patterns does not determine the counts of cells; use a "
+                "larger epsilon or a coarser grid"
             )
         return np.asarray(found)
 

@@ -72,13 +72,11 @@ ResponseFile = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON")]
 Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace existing files")]
-Clip = Annotated[
-    bool, typer.Option("--clip", metavar="", help="Move values outside a domain to its end")
-]
+Clip = Annotated[bool, typer.Option("--clip", metavar="", help="Clip values to their domain")]
 Plot = Annotated[Path | None, typer.Option("--plot", help="Chart to write: .png, .svg, .pdf")]
 Fingerprint = Annotated[
     str | None,
-    typer.Option("--fingerprint", help="Fingerprint of unmarked reports"),
+    typer.Option("--fingerprint", help="Survey fingerprint, for reports without one"),
 ]
 
 

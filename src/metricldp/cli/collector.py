@@ -59,7 +59,9 @@ Which = Annotated[
 
 @app.command()
 def serve(
-    place: Path = argument(..., help="Folder for reports, or a survey: then a folder beside it"),
+    place: Path = argument(
+        ..., help="Folder for reports, or a survey file (uses a folder beside it)"
+    ),
     host: str = option("127.0.0.1", "--host", help="Address to listen on"),
     port: int = option(8000, "--port", min=0, max=65535, help="Port"),
     workers: int = option(1, "--workers", min=1, max=64, help="Processes"),
@@ -72,17 +74,19 @@ def serve(
     with_invites: bool = option(False, "--invites", help="Accept reports only with an invite"),
     blind: Path | None = option(None, "--blind", help="Accept only tokens of this issuer (.pem)"),
     window: int | None = option(
-        None, "--window", help="Days in which a repeated id is a duplicate", read=positive
+        None, "--window", help="Days in which a repeated id counts as duplicate", read=positive
     ),
-    most: int | None = option(None, "--most", help="Reports to accept at most", read=positive),
+    most: int | None = option(
+        None, "--most", help="Largest number of reports to accept", read=positive
+    ),
     at_once: int | None = option(
-        None, "--at-once", help="Reports in one upload at most", read=positive
+        None, "--at-once", help="Largest number of reports in one upload", read=positive
     ),
     keep_days: int | None = option(
         None, "--keep-days", help="Days until reports are deleted", read=positive
     ),
     seal_at: int = option(
-        100_000, "--seal-at", help="Reports in one Parquet file, about", read=positive
+        100_000, "--seal-at", help="Approximate number of reports in a Parquet file", read=positive
     ),
     store: Database = None,
 ) -> None:
@@ -224,7 +228,7 @@ def ingest(
     at_once: int | None = option(
         None, "--at-once", help="Messages in one transaction", read=positive
     ),
-    follow: bool = option(False, "--follow", help="Wait for more at the end of the log"),
+    follow: bool = option(False, "--follow", help="Wait for more records at the end of the log"),
     store: Database = None,
     as_json: AsJson = False,
 ) -> None:
@@ -374,7 +378,7 @@ def backup(
 def manifest(
     survey: SurveyFile,
     output: Path | None = option(
-        None, "--output", "-o", help="File to write; else SURVEY.client.json"
+        None, "--output", "-o", help="File to write; default: SURVEY.client.json"
     ),
     force: Force = False,
     as_json: AsJson = False,
@@ -395,9 +399,9 @@ app.add_typer(token_app, name="token")
 def token_new(
     place: Place,
     name: str = option(..., "--name", help="Holder of the token"),
-    scope: str = option("ask", "--scope", help="ask or own"),
+    scope: str = option("ask", "--scope", help="Permission: ask (query) or own (manage)"),
     which: Which = None,
-    everything: bool = option(False, "--all", help="For all surveys, also later ones"),
+    everything: bool = option(False, "--all", help="For all surveys, including later ones"),
     store: Database = None,
     as_json: AsJson = False,
 ) -> None:
@@ -460,4 +464,4 @@ def token_invites(
         text = invites(_entry(collector, which).settings, n)
     with replacing(output, QueryError, private=True) as file:
         file.write(text.encode())
-    show({}, f"{counted(n, 'invite')} in {output}; everyone who has one can use it", False)
+    show({}, f"{counted(n, 'invite')} in {output}; store the file securely", False)

@@ -91,7 +91,7 @@ def audit(
     client: str | None = option(
         None, "--client", help="Command: reads responses as JSON lines, writes reports"
     ),
-    form: str = option("hex", "--format", help="Of its reports: hex or base64"),
+    form: str = option("hex", "--format", help="Encoding of its reports: hex or base64"),
     seconds: float = option(600, "--seconds", help="Time limit of each run of the client"),
     n: int | None = option(None, "--n", help="Number of reports", read=integer),
     false_alarm: float | None = option(

@@ -89,7 +89,7 @@ def draft(
         ..., help="Synthetic or public data, never private data (.csv, .parquet)"
     ),
     output: Path | None = option(
-        None, "--output", "-o", help="Spec to write (.toml); else printed"
+        None, "--output", "-o", help="Spec to write (.toml); default: print it"
     ),
     force: Force = False,
     as_json: AsJson = False,
@@ -144,7 +144,7 @@ def explain(
     n: int | None = option(
         None, "--n", help="Number of respondents, for errors", read=request.integer
     ),
-    details: bool = option(False, "--details", help="All pairs of values, and remarks"),
+    details: bool = option(False, "--details", help="All pairs of values, and notes"),
     as_json: AsJson = False,
 ) -> None:
     """Explain what a survey guarantees and what errors to expect."""
@@ -168,9 +168,9 @@ def certify(survey: SurveyFile, as_json: AsJson = False) -> None:
 @app.command(rich_help_panel="Survey")
 def risk(
     survey: SurveyFile,
-    attribute: str = argument(..., help="Attribute"),
+    attribute: str = argument(..., metavar="ATTRIBUTE", help="Attribute"),
     within: float = option(
-        0, "--within", help="How far off a right guess may be", read=request.number
+        0, "--within", help="Largest difference of a right guess", read=request.number
     ),
     prior: str = option(
         "uniform", "--prior", help="uniform, or a file of public data (.csv, .parquet)"
@@ -189,19 +189,21 @@ def risk(
 @app.command(rich_help_panel="Survey")
 def plan(
     survey: SurveyFile,
-    kind: str = argument(..., help="count, fraction or mean"),
-    attribute: str | None = argument(None, help="Attribute, for a mean"),
-    where: str | None = argument(None, help='Condition in quotes: "18 <= age <= 29"'),
+    kind: str = argument(..., metavar="KIND", help="count, fraction or mean"),
+    attribute: str | None = argument(None, metavar="ATTRIBUTE", help="Attribute, for a mean"),
+    where: str | None = argument(
+        None, metavar="WHERE", help='Condition in quotes: "18 <= age <= 29"'
+    ),
     error: str = option(
-        "", "--error", help="Error wanted: 0.02 or 2% of a fraction; else in its unit"
+        "", "--error", help="Target error: 0.02 or 2% for a fraction; else in its unit"
     ),
     find: str | None = option(
-        None, "--find", help="n, epsilon, within, max_epsilon, mechanism or bins"
+        None, "--find", help="Find n, epsilon, within, max_epsilon, mechanism or bins"
     ),
     n: int | None = option(
-        None, "--n", help="Number of respondents, if it is given", read=request.integer
+        None, "--n", help="Number of respondents, unless it is found", read=request.integer
     ),
-    change: str | None = option(None, "--change", help="Attribute to change; else all"),
+    change: str | None = option(None, "--change", help="Attribute to change; default all"),
     prior: str = option(
         "uniform", "--prior", help="uniform, worst, or public data (.csv, .parquet)"
     ),
@@ -295,7 +297,7 @@ def randomize(
     output: Path = option(..., "--output", "-o", help="Reports to write (.parquet)"),
     clip: Clip = False,
     in_order: bool = option(
-        False, "--no-shuffle", help="Keep the order, which can reveal respondents"
+        False, "--no-shuffle", help="Do not shuffle; the order can reveal respondents"
     ),
     force: Force = False,
     as_json: AsJson = False,

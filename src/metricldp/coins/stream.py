@@ -55,8 +55,8 @@ class Randomness:
     def seeded(cls, seed: int) -> Randomness:
         """A stream that repeats itself, for tests only: it gives no privacy, and warns of that."""
         warnings.warn(
-            f"coins seeded with {seed} give no privacy: whoever knows the seed can take the noise "
-            "away; use Randomness() for real people",
+            f"randomness with seed {seed} gives no privacy: the noise can be computed from the "
+            "seed; use Randomness() for real data",
             SeededRandomnessWarning,
             stacklevel=2,
         )

@@ -122,7 +122,7 @@ class Tape:
 
 class _UsedUp:
     def draw(self, count: int) -> NoReturn:
-        raise MetricLdpError("the tape is used up and the report needs more; give it more words")
+        raise MetricLdpError("the report needs more random words than were given; give more words")
 
 
 @lru_cache(maxsize=256)

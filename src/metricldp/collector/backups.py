@@ -22,7 +22,7 @@ def backup(collector: Collector, output: Path) -> int:
     change. A copy is a collector's folder like any other.
     """
     if output.exists():
-        raise StoreError(f"{output} is there already; name a new folder")
+        raise StoreError(f"{output} exists; name a new folder")
     with collector.using() as (books, _):
         database = books.database
         if not isinstance(database, SQLite):
@@ -37,7 +37,7 @@ def backup(collector: Collector, output: Path) -> int:
             return _books_and_files(collector, database, output)
         except FileNotFoundError as gone:  # files were deleted in between: again
             if not left:
-                raise StoreError(f"{gone.filename} is gone; restore it from a backup") from None
+                raise StoreError(f"{gone.filename} is missing; restore it from a backup") from None
     raise AssertionError
 
 

@@ -123,8 +123,8 @@ class Collector:
         """Ids of another kind would be mixed with those that are there."""
         if n := books.counter(entry.number, ACCEPTED):
             raise InvalidSpecError(
-                f"{n:,} reports came with proof={entry.settings.proof!r}, so it cannot become "
-                f"{proof!r}; close this survey, and collect into another folder"
+                f"{n:,} reports were accepted with proof={entry.settings.proof!r}, so it cannot "
+                f"become {proof!r}; close this survey, and collect into another folder"
             )
 
     def surveys(self) -> Sequence[Agreement]:

@@ -23,22 +23,22 @@ def metrics(collector: Collector, intake: Intake | None = None) -> str:
         for outcome in OUTCOMES
     }
     lines = [
-        "# HELP metricldp_reports_total Reports by what became of them.",
+        "# HELP metricldp_reports_total Reports by outcome.",
         "# TYPE metricldp_reports_total counter",
         *(
             f'metricldp_reports_total{{survey="{name}",outcome="{outcome}"}} {n}'
             for (name, outcome), n in numbers.items()
         ),
-        "# HELP metricldp_reports_unsealed Reports that wait to be sealed.",
+        "# HELP metricldp_reports_unsealed Reports that are not yet in a Parquet file.",
         "# TYPE metricldp_reports_unsealed gauge",
         *_gauges("metricldp_reports_unsealed", waiting, names),
-        "# HELP metricldp_segments Files of sealed reports.",
+        "# HELP metricldp_segments Parquet files of reports.",
         "# TYPE metricldp_segments gauge",
         *_gauges("metricldp_segments", sealed, names),
     ]
     if intake is not None:
         lines += [
-            "# HELP metricldp_waiting_room_share How full the waiting room of this process is.",
+            "# HELP metricldp_waiting_room_share Fill level of the upload queue, from 0 to 1.",
             "# TYPE metricldp_waiting_room_share gauge",
             f"metricldp_waiting_room_share {intake.load:.4f}",
         ]

@@ -100,7 +100,7 @@ class Postgres:
         except psycopg.Error as wrong:
             raise _unkept(wrong) from None
         if done != "COMMIT":  # a transaction that failed before is rolled back without an error
-            raise StoreError(f"Postgres says: {done}")
+            raise StoreError(f"Postgres did not commit: {done}")
 
     def rollback(self) -> None:
         with contextlib.suppress(StoreError):
@@ -122,4 +122,4 @@ class Postgres:
 
 def _unkept(wrong: Exception) -> StoreError:
     said = (str(wrong) or type(wrong).__name__).splitlines()[0]
-    return StoreError(f"Postgres says: {said}")
+    return StoreError(f"Postgres error: {said}")

@@ -56,7 +56,7 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:
-        raise StoreError(f"{path} is gone; another process took it for an orphan") from None
+        raise StoreError(f"{path} is missing; another process deleted it") from None
 
 
 def shuffled(survey: Agreement, reports: bytes, n: int) -> list[bytes]:
@@ -102,7 +102,7 @@ def file_of(books: Books, folder: Path, name: str) -> Path:
     if not path.exists():
         content = books.content(name)
         if content is None:
-            raise StoreError(f"the segment {path} is gone; restore it from a backup")
+            raise StoreError(f"the segment {path} is missing; restore it from a backup")
         with replacing(path, StoreError, private=True) as file:
             file.write(content)
     return path

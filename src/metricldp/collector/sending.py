@@ -109,10 +109,12 @@ class Line:
                 why = shown(_data(text).get("title", f"status {status}"))
                 if status < 500 and status != http.client.TOO_MANY_REQUESTS:
                     word = str(_data(text).get("type", "")).rpartition(":")[2]
-                    raise InvalidReportError(word or str(status), f"{self.url} says: {why}")
+                    raise InvalidReportError(
+                        word or str(status), f"{self.url} rejected the request: {why}"
+                    )
             if wait is not None:
                 time.sleep(wait)
-        raise InvalidReportError("busy", f"{self.url} does not answer: {why}; try again later")
+        raise InvalidReportError("busy", f"{self.url} does not respond: {why}; try again later")
 
     def _once(
         self, method: str, path: str, body: bytes | None, token: str | None
@@ -131,7 +133,7 @@ class Line:
         try:
             return read()
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            why = f"{self.url} does not answer as a collector does; check the address"
+            why = f"{self.url} does not respond like a collector; check the address"
             raise QueryError(why) from None
 
     def close(self) -> None:
@@ -181,7 +183,7 @@ def send(
         head = next(ids, None)
         if head is None:
             there = done + len(waiting)
-            raise QueryError(f"there are more reports than invites, which are {there}")
+            raise QueryError(f"there are more reports than invites ({there}); give more invites")
         if waiting and (len(waiting) == at_once or size + len(head) + len(report) > LARGEST):
             flush()
             size = 0
@@ -226,8 +228,8 @@ def ids_for(survey: Agreement, path: Path) -> Iterator[bytes]:
         seed = file.content or " ".join(sorted(file.collections))
     if not seed:
         raise QueryError(
-            f"{path} holds so few reports, without the number of a collection, that others may be "
-            "the same; number them with survey.tally(...).save(...), and send that file"
+            f"{path} has few reports and no collection ID, so other files may have the same "
+            "content; save it with survey.tally(...).save(...), and send that file"
         )
     for at in count():
         yield UNDATED + sha256(f"{seed} {at}".encode()).digest()[: SERIAL - DAY]
@@ -239,4 +241,4 @@ def invites_in(path: Path) -> Iterator[bytes]:
         try:
             yield bytes.fromhex(line)
         except ValueError:
-            raise QueryError(f"line {number} of {path} is no invite") from None
+            raise QueryError(f"line {number} of {path} is not an invite") from None

@@ -89,12 +89,12 @@ class Application:
                 await asyncio.to_thread(self.collector.entries)
                 full = self.intake is None or not self.intake.has_room(0)
                 if why or full:
-                    return _text("the store cannot keep reports\n" if why else "full\n", 503)
+                    return _text("the store cannot save reports\n" if why else "full\n", 503)
                 return _text("ready\n")
             await self._flush()
             return _text(await asyncio.to_thread(metrics, self.collector, self.intake))
         except StoreError:
-            return _text("the store does not answer\n", 503)
+            return _text("the store does not respond\n", 503)
 
     async def _flush(self) -> None:
         if self.intake is not None:

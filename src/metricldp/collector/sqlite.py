@@ -157,4 +157,4 @@ def _database_file(folder: Path) -> str:
 
 
 def _unkept(wrong: Exception, folder: str | Path) -> StoreError:
-    return StoreError(f"the store in {folder} says: {str(wrong) or type(wrong).__name__}")
+    return StoreError(f"the store in {folder} has an error: {str(wrong) or type(wrong).__name__}")

@@ -84,11 +84,11 @@ def trade_off(attribute: Continuous, share: Fraction = Fraction(1)) -> TradeOff:
     """The curve for an attribute with bins="auto", distances multiplied with `share` (see Lp)."""
     wanted = attribute.bins
     if not isinstance(wanted, AutoBins):
-        raise InvalidSpecError(f"the attribute has {attribute.size} bins already; say bins='auto'")
+        raise InvalidSpecError(f"the attribute has {attribute.size} bins already; use bins='auto'")
     mechanism = str(attribute.mechanism)
     if mechanism not in _CHANNELS:
         raise InvalidSpecError(
-            f"bins='auto' weighs threshold against geometric, not {mechanism}; "
+            f"bins='auto' compares threshold and geometric, not {mechanism}; "
             "choose one of them, or give the number of bins"
         )
     width = as_written(attribute.high) - as_written(attribute.low)
@@ -173,14 +173,14 @@ class Heaps:
 
     def __str__(self) -> str:
         if not self:
-            return "no value is shared by many people"
+            return "no value is frequent"
         top = list(zip(self.values, self.shares, strict=True))[:_MOST_SHOWN]
         told = [f"{share:.1%} at {plain(value)}" for value, share in top]
         if len(self.values) > len(top):
             told.append(f"{len(self.values) - len(top):,} values more")
         if (self.grid or 0) * _COARSE >= self.high - self.low:
             told.append(f"nearly all {'others ' if top else ''}at multiples of {plain(self.grid)}")
-        return f"people are heaped: {', '.join(told)}"
+        return f"frequent values: {', '.join(told)}"
 
 
 def heaps(values: npt.ArrayLike, low: float | None = None, high: float | None = None) -> Heaps:
@@ -195,7 +195,9 @@ def heaps(values: npt.ArrayLike, low: float | None = None, high: float | None = 
         sample = np.empty(0)
     sample = sample[np.isfinite(sample)]
     if not len(sample):
-        raise InvalidSpecError("heaps are looked for in a sample of at least one finite number")
+        raise InvalidSpecError(
+            "frequent values are found in a sample of at least one finite number"
+        )
     low = float(sample.min() if low is None else low)
     high = float(sample.max() if high is None else high)
     check_ends(low, high)

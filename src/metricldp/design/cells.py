@@ -137,7 +137,7 @@ def grid_of(attributes: Mapping[str, Attribute], how: str) -> Grid:
     for name, axis in axes.items():
         if axis is None:
             raise InvalidSpecError(
-                f"{name} is no side of a plane: that takes evenly spaced numbers along a line"
+                f"{name} cannot be an axis of a plane; use evenly spaced numbers, not cyclic"
             )
     return in_plane([axis for axis in axes.values() if axis])
 
@@ -315,8 +315,8 @@ class ShapedOnCells(OnCells):
         far = torus.too_far(self.patterns)
         if far is not None:
             raise InvalidSpecError(
-                f"the patterns of additive noise tell people {far} steps apart better than the "
-                "metric allows; leave around and patterns out, and the best are found"
+                f"the patterns of additive noise exceed the metric for values {far} steps apart; "
+                "leave around and patterns out, and the best are found"
             )
         return torus.channel(self.patterns)
 

@@ -201,8 +201,8 @@ class Designed(_OfShapes):
             if len(wrong):
                 x, other = wrong[0].tolist()
                 raise InvalidSpecError(
-                    f"shape {number} tells {label(x)} and {label(other)} apart better than the "
-                    "metric allows; leave shapes out, and the best are found"
+                    f"shape {number} exceeds the distance of {label(x)} and {label(other)}; "
+                    "leave shapes out, and the best are found"
                 )
         return _kept(_mixture(grid.unit, settled.shapes, settled.tops, settled.prior), metric)
 

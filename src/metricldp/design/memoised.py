@@ -60,7 +60,7 @@ class MemoisedPlan(Mechanism):
 
     saves: ClassVar[tuple[str, ...]] = ("first", "each")
     name: ClassVar[str] = "memoised"  # type: ignore[misc]
-    title: ClassVar[str] = "two blurs, the first kept"  # type: ignore[misc]
+    title: ClassVar[str] = "permanent and instantaneous randomization"  # type: ignore[misc]
     source: ClassVar[str] = "Erlingsson et al. 2014, for a metric"  # type: ignore[misc]
     max_computed: ClassVar[int] = 0  # type: ignore[misc]
     max_simulated: ClassVar[int] = 0  # type: ignore[misc]
@@ -175,7 +175,9 @@ def _truest(first: IntegerChannel, kept: Metric) -> Response:
             least = (most - 1) / over
     outputs = first.outputs
     if least is None:
-        raise InvalidSpecError("one report would tell as much as all of them; use a smaller each")
+        raise InvalidSpecError(
+            "one report would have the loss of all reports together; use a smaller each"
+        )
     keep = floor_of((least + 1) / (least + outputs) * ONE)
     if keep * outputs <= ONE:
         raise InvalidSpecError("each is too small for 64-bit words; use a larger one")

@@ -105,7 +105,7 @@ class Matrix(Mechanism):
         return replace(checked, workload=named, strategy=strategy, epsilons=epsilons)
 
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
-        """The rows with their noise, if their epsilons keep the metric and tell every value."""
+        """The rows with their noise, if they keep the metric and determine all counts."""
         if self.epsilons is None:
             return self.settled(size, metric, label=label).channel(size, metric, label=label)
         rows = rows_of(self.strategy, size)
@@ -131,7 +131,7 @@ class Matrix(Mechanism):
 def _check_determined(position: int | None, which: str, remedy: str, label: Label) -> None:
     if position is not None:
         raise InvalidSpecError(
-            f"the rows {which} cannot tell how many people have the value {label(position)}; "
+            f"the rows {which} do not determine the count of {label(position)}; "
             f"{remedy} to have them chosen"
         )
 
@@ -206,7 +206,7 @@ def checked_prior(prior: Any, size: int) -> tuple[float, ...] | None:
             f"{shown(prior)}"
         )
     if not any(found):
-        raise InvalidSpecError("a prior says where people are, so one of its numbers is above 0")
+        raise InvalidSpecError("a prior has at least one number above 0")
     return tuple(float(part) for part in found)
 
 
@@ -286,9 +286,7 @@ def rows_of(strategy: str | Rows, size: int) -> Entries:
         whole = np.array(strategy, dtype=np.int64)
     telling: Entries = whole[whole.min(axis=1) < whole.max(axis=1)]
     if not len(telling):
-        raise InvalidSpecError(
-            "all rows of the strategy are the same for everybody; add one that tells"
-        )
+        raise InvalidSpecError("no row of the strategy depends on the value; add a row that does")
     return telling
 
 
@@ -297,7 +295,7 @@ def epsilons_of(epsilons: float | tuple[float, ...], rows: int) -> list[Fraction
         return [as_written(epsilons)] * rows
     if len(epsilons) != rows:
         raise InvalidSpecError(
-            f"{len(epsilons)} epsilons for {rows} rows that differ between people; give each one, "
+            f"{len(epsilons)} epsilons for {rows} rows that depend on the value; give each one, "
             "0 for a row that is not sent"
         )
     return [as_written(epsilon) for epsilon in epsilons]

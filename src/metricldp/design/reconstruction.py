@@ -207,5 +207,5 @@ def _first_missing(workload: Workload | npt.ArrayLike, missing: Floats) -> str:
         off = np.abs(block @ missing).max(axis=1) > _EXACT * np.abs(block).max(axis=1)
         if off.any():
             row = start + int(np.argmax(off))
-            return f": row {row} ({workload.label(row)}) is no combination of its rows"
+            return f": row {row} ({workload.label(row)}) is not a combination of its rows"
     return ""

@@ -200,11 +200,11 @@ def _loaded(name: str) -> Any:
         raise InvalidSpecError(why) from None
     if not isinstance(found, Mechanism) and not hasattr(found, "named"):
         raise InvalidSpecError(
-            f"{entry.value}, the mechanism {name!r}, is no Mechanism: {shown(found)}"
+            f"{entry.value}, the mechanism {name!r}, is not a Mechanism: {shown(found)}"
         )
     if isinstance(found, Mechanism) and found.name != name:
         raise InvalidSpecError(
-            f"the entry point {name!r} of {entry.value} holds a mechanism called {found.name!r}; "
+            f"the entry point {name!r} of {entry.value} has a mechanism called {found.name!r}; "
             "give both one name"
         )
     return found

@@ -111,8 +111,8 @@ class ShapedNoise(Mechanism):
         far = too_far(settled.patterns, steps.apart)
         if far is not None:
             raise InvalidSpecError(
-                f"the patterns of additive noise tell values {far} steps apart better than the "
-                "metric allows; leave patterns out, and the best are found"
+                f"the patterns of additive noise exceed the metric for values {far} steps apart; "
+                "leave patterns out, and the best are found"
             )
         return Shaped.of(size, settled.patterns, steps.unit, settled.prior)
 

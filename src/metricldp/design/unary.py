@@ -77,18 +77,18 @@ class Unary(Mechanism):
         return replace(self, bits=found)
 
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
-        """The integers of the bits, if they tell no more than the metric allows."""
+        """The integers of the bits, if their loss is at most what the metric allows."""
         bits = self.settled(size, metric, label=label).bits
         pair = too_near(bits, metric, size)
         if pair is not None:
             raise InvalidSpecError(
-                f"the bits of {label(pair[0])} and {label(pair[1])} tell more than their distance "
-                "allows; leave bits out, and the best are found"
+                f"the bits of {label(pair[0])} and {label(pair[1])} exceed their distance; "
+                "leave bits out, and the best are found"
             )
         return UnaryChannel.for_losses(bits)
 
     def kept(self, size: int, metric: Metric) -> Metric:
-        """What the bits tell, added up, for as many values as have a table of distances."""
+        """The loss of the bits, added up, for as many values as have a table of distances."""
         few = len(set(self.bits)) == 1 or size <= MOST_POSITIONS
         return kept_by(self.bits) if few else metric
 
@@ -183,7 +183,7 @@ def _classes(metric: Metric, size: int) -> _Classes:
         return _Classes(of, np.array([[1, 1], [1, 2]])[: of.max() + 1, : of.max() + 1], metric.step)
     if size > MOST_DIFFERENT:
         raise InvalidSpecError(
-            f"unary bits serve up to {MOST_DIFFERENT:,} values that the metric tells apart, "
+            f"unary bits support up to {MOST_DIFFERENT:,} values with positive distances, "
             f"not {size:,}; use another mechanism"
         )
     numbers = metric.whole(size)

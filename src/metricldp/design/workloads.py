@@ -51,6 +51,8 @@ class Workload(ABC):
 
     tells_all: ClassVar[bool] = False
     """Whether its answers are known to tell how many people have each value."""
+    row_per_value: ClassVar[bool] = False
+    """Whether row k counts the people at position k, and nothing else."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool):
@@ -121,7 +123,7 @@ class Workload(ABC):
 
     @abstractmethod
     def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        """The diagonal of W C W^T: the variance of each answer if the counts have covariance C."""
+        """The diagonal of W C W^T: the variances of estimates if the counts have covariance C."""
 
     @abstractmethod
     def rows_block(self, start: int, stop: int) -> Floats:
@@ -262,6 +264,7 @@ class _Prefixes(Workload):
 
 class _Identity(Workload):
     tells_all = True
+    row_per_value = True
 
     @property
     def rows(self) -> int:

@@ -303,7 +303,9 @@ class _Selector:
             message = f"{comparison.name} is not optional, so no response to it is missing"
             raise self.source.error(message, comparison.name_at)
         missing = not_responded(attribute)
-        return (missing, "not answered") if comparison.symbol == "is" else (~missing, "answered")
+        return (
+            (missing, "is missing") if comparison.symbol == "is" else (~missing, "is not missing")
+        )
 
     def _members(self, attribute: Attribute, comparison: Comparison) -> tuple[Subset, str]:
         """The values of ==, !=, in and not in."""
@@ -334,6 +336,10 @@ class _Selector:
             end = self._end(attribute, bound)
             ends = (end, None) if symbol[0] == ">" else (None, end)
             chosen = self._chosen(attribute, name, ends, at)
+            if attribute.in_bins and symbol in (">", "<=") and not np.all(chosen.inside):
+                inside_or_not = "is included" if symbol == ">" else "is not included"
+                note = f"bins of {name} include their lower edge, so {end:,g} {inside_or_not}"
+                self.notes[note] = None
             parts.append(chosen.part)
             low, high = (low if ends[0] is None else end), (high if ends[1] is None else end)
         if len(bounds) == 2:

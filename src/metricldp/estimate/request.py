@@ -517,7 +517,7 @@ class Contributions(Request):
     excluded = ("by", "target", "confidence_level", "simultaneous")
     gives_table = False
     attribute: str | None = field(
-        default=None, metadata=_attribute("Attribute of a sum; else a count")
+        default=None, metadata=_attribute("Attribute of a sum; default: a count")
     )
     public: bool = field(default=False, metadata=_doc("Also write the public columns", flag))
 

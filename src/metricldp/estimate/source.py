@@ -172,7 +172,7 @@ class Source:
         if token.text in "-+":
             binary = before is not None and _is_end(before)
             if binary or after is None or after.kind != "number":
-                message = f"a condition has no arithmetic; {token.text} stands before a number only"
+                message = f"a condition has no arithmetic; use {token.text} before a number only"
                 raise self.error(message, token.start)
 
     def _check_prefix(self, before: Token, token: Token) -> None:
@@ -182,14 +182,16 @@ class Source:
 
     def _check_string(self, token: Token) -> None:
         if wrong := re.search(r"\\(?!['\"\\])", re.sub(r"\\\\", "  ", token.text)):
-            message = "a backslash stands before a quote or another backslash only"
+            message = "use a backslash before a quote or another backslash only"
             raise self.error(message, token.start + wrong.start())
 
     def _check_name(self, token: Token) -> None:
         if token.text.lower() in KEYWORDS[:5] and token.text not in KEYWORDS:
-            raise self.error(f"write {token.text.lower()} in small letters", token.start)
+            raise self.error(f"write {token.text.lower()} in lower case", token.start)
         if keyword.iskeyword(token.text) and token.text not in KEYWORDS:
-            message = f"{token.text} is a word of Python; an attribute `{token.text}` has backticks"
+            message = (
+                f"{token.text} is reserved; write an attribute as `{token.text}`, in backticks"
+            )
             raise self.error(message, token.start)
         if not token.text.isidentifier():
             message = (
@@ -204,9 +206,9 @@ class Source:
                 opened.append(token)
             closes = token.kind == "operator" and token.text in ")]"
             if closes and (not opened or opened.pop().text + token.text not in ("()", "[]")):
-                raise self.error(f"{token.text} closes nothing", token.start)
+                raise self.error(f"{token.text} has no opening parenthesis", token.start)
             if token.text == "," and not opened:
-                message = "a comma stands in a list only; join conditions by and"
+                message = "use commas in lists only; join conditions by and"
                 raise self.error(message, token.start)
             if len(opened) > MAX_DEPTH:
                 message = f"parentheses are nested more than {MAX_DEPTH} deep"

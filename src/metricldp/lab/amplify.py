@@ -87,20 +87,20 @@ class Amplified:
         }
 
     def __str__(self) -> str:
-        rows = [("one person", "another", "epsilon of a report", f"of {self.n:,} shuffled")]
+        rows = [("one respondent", "another", "epsilon of a report", f"of {self.n:,} shuffled")]
         for pair in self.pairs:
             rows.append((pair.x, pair.other, f"{pair.local:.4g}", f"{pair.shuffled:.4g}"))
         lines = [
             table(rows, left=2),
-            f"for those who trust the shuffler, up to delta = {self.delta:g}; "
-            "the epsilon of a report needs no trust",
-            f"{100 * self.blanket:.3g}% of the reports say nothing of their senders, and hide the "
-            "others",
+            f"The last column needs a trusted shuffler and holds with delta = {self.delta:g}; the "
+            "epsilon of a report needs no trust.",
+            f"{100 * self.blanket:.3g}% of the reports are independent of the value (the privacy "
+            "blanket).",
         ]
         if self.enough is not None:
             lines.append(
-                "shuffling so few buys nothing here: people far away hide nobody. It begins to "
-                f"help with about {self.enough:,} people, or with a cap, or a smaller one"
+                "Shuffling a batch of this size does not reduce epsilon. Use batches of about "
+                f"{self.enough:,} reports or more, or a smaller max_epsilon."
             )
         return "\n".join(lines)
 
@@ -117,9 +117,9 @@ def amplify(
     shuffled in tell no more.
     """
     if not isinstance(survey, Agreement):
-        raise QueryError(f"a batch is of reports to a survey, not to {shown(survey)}")
+        raise QueryError(f"a batch has reports to a survey, not to {shown(survey)}")
     if not is_whole(n) or n < 2:
-        raise QueryError(f"a batch is of at least 2 people, not {shown(n)}")
+        raise QueryError(f"a batch has at least 2 reports, not {shown(n)}")
     if not is_number(delta) or not 0 < delta < 1:
         raise QueryError(f"delta is between 0 and 1, such as 1e-6, not {shown(delta)}")
     laws = _Laws(survey)
@@ -143,8 +143,8 @@ class _Laws:
         public = next((name for name, a in survey.attributes.items() if a.is_public), None)
         if public is not None:
             raise QueryError(
-                f"{public} is sent in the clear with every report, so shuffling does not hide "
-                "it; leave it out, or make it private"
+                f"{public} is sent without protection in each report, so shuffling does not "
+                "protect it; leave it out, or make it private"
             )
         self.chances = {name: _chances(name, one) for name, one in _parts(survey)}
         reports = math.prod(len(part) for part in self.chances.values())
@@ -169,10 +169,12 @@ class _Laws:
             yield from self._usual()
             return
         if not isinstance(pairs, Sequence) or isinstance(pairs, str):
-            raise QueryError(f"pairs is a list of two values or people each, not {shown(pairs)}")
+            raise QueryError(
+                f"pairs is a list of two values or respondents each, not {shown(pairs)}"
+            )
         for pair in pairs:
             if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
-                raise QueryError(f"a pair is two values or two people, not {shown(pair)}")
+                raise QueryError(f"a pair is two values or two respondents, not {shown(pair)}")
             yield self._person(pair[0]), self._person(pair[1])
 
     def _person(self, said: Any) -> dict[str, float]:
@@ -180,14 +182,14 @@ class _Laws:
         if not isinstance(said, Mapping):
             if len(asked) != 1:
                 raise QueryError(
-                    f"with several attributes a person is a dict of values, not {shown(said)}"
+                    f"with several attributes a respondent is a dict of values, not {shown(said)}"
                 )
             said = {next(iter(asked)): said}
         places: dict[str, float] = {}
         for name, attribute in self.survey.attributes.items():
             source = attribute.source(name)
             if said.get(source) is None and attribute.optional is None and source == name:
-                raise QueryError(f"a person needs a value for {name!r}: {shown(dict(said))}")
+                raise QueryError(f"a respondent needs a value for {name!r}: {shown(dict(said))}")
             place = attribute.position_if_any(said.get(source), name)
             places[name] = place / 2**32 if attribute.rounded_at_random else place
         return self._joined(places)

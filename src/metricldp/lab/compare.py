@@ -45,11 +45,11 @@ from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 from metricldp.survey.ledger import kept
 
-OWN, SAME = "the survey itself", "keeps the survey's metric"
-APART = "keeps each attribute's distances, which add up: less than the survey promises for places"
+OWN, SAME = "the survey itself", "the survey's metric"
+APART = "each attribute's distances, which add up: a weaker guarantee for locations"
 LOOSE = "the stated epsilon between any two values of each attribute"
-FITTED = "the stated epsilon, fitted to all reports: biased"
-REFITTED = "the survey itself, answers from a fit of all reports: biased"
+FITTED = "the stated epsilon, estimates from a fitted distribution: biased"
+REFITTED = "the survey itself, estimates from a fitted distribution: biased"
 POST = "the survey itself, counts of values post-processed: biased"
 """What a row keeps: what the survey has; the same metric or more; in a plane the same along each
 attribute, but more across; the stated epsilon everywhere.
@@ -138,13 +138,13 @@ class Comparison:
             else f"a random sample of {self.sample:,}, scaled to all by the exact errors."
         )
         parts = [
-            f"{counted(self.people, 'person', 'people')}, survey {self.survey[:16]}. Errors are in "
-            f"people: the root of the mean squared error.\nSimulated: {self.repetitions} times "
-            f"(HIO and what is biased: {_more_rarely(self.repetitions)}) on {who}"
+            f"{counted(self.people, 'person', 'people')}, survey {self.survey[:16]}. Errors are "
+            f"root mean squared errors, in people.\nSimulated: {self.repetitions} times "
+            f"(HIO and biased estimators: {_more_rarely(self.repetitions)}) on {who}"
         ]
         for about, rows in self.blocks(most).items():
             left = sum(row.about == about for row in self.rows) - len(rows)
-            more = f"\nand {left} more; --output writes them all" if left else ""
+            more = f"\nand {left} more; --output writes all rows" if left else ""
             parts.append(f"{about}: {rows[0].questions}\n{_table(rows)}{more}")
         return "\n\n".join([*parts, _LEGEND, *self.notes])
 
@@ -153,12 +153,12 @@ BEST = 5
 """Rows of each group that are printed."""
 _GROUPS = (OWN, REFITTED, POST, SAME, APART, LOOSE, FITTED)
 _LEGEND = """step: epsilon between neighbouring values. width: epsilon across the whole domain.
-An error means nothing without both: where the width is large, far values are hardly hidden."""
+Compare errors at equal step and width: a larger width protects distant values less."""
 
 
 def _table(rows: Sequence[Row]) -> str:
     """All rows in one table, with a line above those of each promise."""
-    lines = [["mechanism", "known as", "step", "width", "exact", "simulated", "± s.e."]]
+    lines = [["mechanism", "known as", "step", "width", "exact", "simulated", "SE"]]
     for row in rows:
         errors = row.exact, row.simulated, row.standard_error
         epsilons = (f"{row.step:.4g}", f"{row.width:.4g}")
@@ -190,8 +190,8 @@ def compare(
         raise QueryError(f"a comparison needs at least one query, not {queries}")
     if survey.metric != Lp():
         raise QueryError(
-            f"a survey whose distances are joined with p = {survey.metric.p:g} is not compared; "
-            "take [metric] out, and distances add up"
+            f"a survey with the norm p = {survey.metric.p:g} cannot be compared; "
+            "remove [metric], so that distances add up"
         )
     attributes, notes = compared(survey)
     positions = read_positions(
@@ -296,7 +296,7 @@ def _heaped(attributes: Mapping[str, Attribute], people: str | Path, clip: bool)
         low, high = fine[name].low, fine[name].high
         found = heaps(low + np.round(positions / 2**FRACTION_BITS, 8) * (high - low), low, high)
         if found:
-            yield f"{name}: {found}; edges=[...] can give such values bins of their own."
+            yield f"{name}: {found}; use edges=[...] to give such values bins of their own."
 
 
 def joint_sets(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str, ...]]:

@@ -175,7 +175,9 @@ def in_table_2() -> tuple[Contender, ...]:
     alone = (Contender.of(mechanism(name)) for name in _IN_TABLE_2)
     any_metric = [Alike.of(mechanism(name)) for name in ("additive", "extremal")]
     alike = [
-        replace(c, title=f"{c.title.partition(',')[0]}, all pairs alike", promise=ANY_TWO)
+        replace(
+            c, title=f"{c.title.partition(',')[0]}, the same epsilon for all pairs", promise=ANY_TWO
+        )
         for c in any_metric
     ]
     return (*alone, *alike, *_HIO, AsOne.of(mechanism("faces")))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from metricldp.attributes.answered import label
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import table
 from metricldp.channels.base import Channel
@@ -59,21 +60,21 @@ class Limits:
         return {"limits": [entry.to_dict() for entry in self.entries], "without": self.without}
 
     def __str__(self) -> str:
-        rows = [("attribute", "mechanism", "questions", "proof", "error", "none is below", "room")]
+        rows = [("attribute", "mechanism", "workload", "bound", "error", "lower bound", "gap")]
         for e in self.entries:
-            numbers = f"± {e.error:,.4g}", f"± {e.limit:,.4g}", f"{e.room:.1%}"
-            how = "all shapes" if e.exact else "relaxation"
-            rows.append((e.attribute, e.mechanism, e.workload, how, *numbers))
+            numbers = f"{e.error:,.4g}", f"{e.limit:,.4g}", f"{e.room:.1%}"
+            how = "exact" if e.exact else "relaxation"
+            rows.append((label(e.attribute), e.mechanism, e.workload, how, *numbers))
         lines = [table(rows, left=4)] if self.entries else []
         if self.entries:
             lines.append(
-                f"in people, of {self.entries[0].n:,}: the root of the mean squared error of the "
-                "questions. No mechanism\nthat keeps the same metric and decodes without bias, one "
-                "report a person, has a smaller one."
+                f"Root mean squared errors of the workload, in people, for {self.entries[0].n:,} "
+                "respondents. No mechanism\nwith the same metric, unbiased estimates and one "
+                "report of each respondent has an error\nbelow the lower bound."
             )
             if not all(e.exact for e in self.entries):
-                lines.append("Limits from a relaxation hold, too, but the best may be above them.")
-        return "\n".join([*lines, *(f"{name}: {why}" for name, why in self.without.items())])
+                lines.append("A bound from a relaxation is valid, but may not be attainable.")
+        return "\n".join([*lines, *(f"{label(name)}: {why}" for name, why in self.without.items())])
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,9 @@ class Made:
         return {"made": list(self.entries)}
 
     def __str__(self) -> str:
-        rows = [("attribute", "mechanism", "made for", "values", "bits")]
+        rows = [("attribute", "mechanism", "workload", "values", "bits")]
         for e in self.entries:
-            words = (e["attribute"], e["mechanism"], e["workload"] or "")
+            words = (label(e["attribute"]), e["mechanism"], e["workload"] or "")
             rows.append((*words, f"{e['values']:,}", f"{e['bits']:,}"))
         return "\n".join([table(rows, left=3), *(_ending(e) for e in self.entries if "gap" in e)])
 
@@ -121,18 +122,18 @@ def _made(survey: Agreement, name: str) -> dict[str, Any]:
 
 
 def _ending(entry: dict[str, Any]) -> str:
-    head, gap = f"{entry['attribute']}:", f"{max(entry['gap'], 0):.2g}"
+    head, gap = f"{label(entry['attribute'])}:", f"{max(entry['gap'], 0):.2g}"
     if entry["proved"]:
-        return (
-            f"{head} no channel has an error that is smaller by more than a share of {gap}, proved"
-        )
-    return f"{head} the search found nothing better by more than a share of {gap}; no proof"
+        return f"{head} no mean squared error is smaller by more than a fraction of {gap} (proved)"
+    return (
+        f"{head} the search found none that is smaller by more than a fraction of {gap}; no proof"
+    )
 
 
 def limits(survey: Agreement, n: int = 10_000) -> Limits:
     """Of every attribute: for the questions and the people that its mechanism was made for."""
     if n < 1:
-        raise QueryError(f"n is how many people are expected, at least 1, not {n}")
+        raise QueryError(f"n is the number of respondents, at least 1, not {n}")
     found, without = [], {}
     together = {name: block.name for block in survey.blocks.values() for name in block.names}
     for name in dict.fromkeys(together.get(name, name) for name in survey.attributes):
@@ -157,9 +158,9 @@ def nearness(
         block = survey.block_of(name)
         if block is not None:
             raise QueryError(
-                f"{name} is in a group; `metricldp lab limit` computes the limit of {block.name}"
+                f"{name} is in a group; `metricldp lab limit` computes the bound of {block.name}"
             )
-        raise QueryError(f"{name} has no channel of its own, so no limit of its own")
+        raise QueryError(f"{label(name)} has no mechanism of its own, so no lower bound")
     _check_few(attribute.size, "values")
     own = survey.mechanisms[name]
     made_for = None if own.workload == GIVEN else own.workload
@@ -172,7 +173,7 @@ def nearness(
     return Nearness(
         name,
         own.name,
-        asked if isinstance(asked, str) else "of your own",
+        asked if isinstance(asked, str) else "custom",
         n,
         math.sqrt(n * mean_variance(channel, asked, spread)),
         math.sqrt(n * max(0.0, variance_of(least.total, questions, weights))),
@@ -185,23 +186,25 @@ def _of_block(survey: Agreement, block: Block, workload: Any, prior: Any, n: int
     channel, own = block.channel, block.mechanism
     if not isinstance(channel, Cells) or not isinstance(own, OnCells):
         raise QueryError(
-            "limits over cells are computed for additive, extremal and tight-constraints, not "
+            "lower bounds of groups are computed for additive, extremal and tight-constraints, not "
             f"for {own.name}"
         )
     if prior is not None:
-        raise QueryError(f"a limit of {block.name} is for people spread evenly; give no prior")
+        raise QueryError(f"the lower bound of {block.name} is for a uniform prior; leave prior out")
     cells = math.prod(block.sizes)
     if cells > _MOST_CELLS:
         raise QueryError(
-            f"limits are found for up to {_MOST_CELLS} cells, not {cells:,}; try a coarser grid to "
-            "see how near it is"
+            f"lower bounds are computed for up to {_MOST_CELLS} cells, not {cells:,}; use a "
+            "coarser grid"
         )
     ordered = [survey.attributes[name].ordered for name in block.names]
     asked = own.workload if workload is None else workload
     if asked is None or (workload is None and asked == GIVEN):
         asked = "ranges" if any(ordered) else "values"
     if not isinstance(asked, str) or asked in (GIVEN, MARGINS, "mean"):
-        raise QueryError(f"a limit of {block.name} is for ranges, prefixes, values or bars of each")
+        raise QueryError(
+            f"the lower bound of {block.name} is for ranges, prefixes, values or bars of each"
+        )
     questions = Boxes.of(asked, block.sizes, ordered)
     least = limit(cells, own.on, questions.gram)
     return Nearness(
@@ -217,4 +220,4 @@ def _of_block(survey: Agreement, block: Block, workload: Any, prior: Any, n: int
 
 def _check_few(size: int, what: str) -> None:
     if size > MOST_LIMITED:
-        raise QueryError(f"limits are found for up to {MOST_LIMITED} {what}, not {size:,}")
+        raise QueryError(f"lower bounds are computed for up to {MOST_LIMITED} {what}, not {size:,}")

@@ -26,14 +26,14 @@ def both_promises(survey: Agreement) -> Iterator[str]:
         names = " and ".join(block.names)
         if nearer(block):
             yield (
-                f"{names} are blurred together: at most epsilon {float(block.diameter):.4g} for "
-                f"any two people. Channels of one attribute each have {told}."
+                f"{names} are randomized jointly: at most epsilon {float(block.diameter):.4g} for "
+                f"any two respondents. Mechanisms of one attribute each have {told}."
             )
         else:
             yield (
-                f"{names} are blurred together, and distances add up as they do of channels of one "
-                f"attribute each: at most epsilon {told} for any two people. HIO, HDG and trees "
-                "have one epsilon for any two people, near or far: their width."
+                f"{names} are randomized jointly, and distances add up, as for separate "
+                f"mechanisms: at most epsilon {told} for any two respondents. HIO, HDG and trees "
+                "have the same epsilon for any two respondents: their width."
             )
 
 
@@ -49,11 +49,11 @@ def meanings(attributes: Mapping[str, Attribute]) -> Iterator[str]:
         if said == metric.smallest(size):
             yield (
                 f"{name}: the stated epsilon {float(said):g} is its smallest distance, so "
-                "plain mechanisms that keep its metric have it between any two values."
+                "plain mechanisms with its metric have that epsilon between any two values."
             )
         elif said >= metric.diameter(size):
             yield (
-                f"{name}: the stated epsilon {float(said):g} between any two values promises "
-                f"no more than the survey itself, which keeps {float(metric.diameter(size)):.4g} "
-                "across the whole domain."
+                f"{name}: the stated epsilon {float(said):g} between any two values is not "
+                "stronger than the survey, whose largest epsilon is "
+                f"{float(metric.diameter(size)):.4g}."
             )

@@ -185,7 +185,7 @@ def summed(metrics: Sequence[Metric], sizes: Sequence[int]) -> Grid | None:
 def in_plane(axes: Sequence[Axis]) -> Grid:
     """The straight line between two cells, never above the cap."""
     if len({axis.windows for axis in axes}) > 1:
-        raise InvalidSpecError("say within for both, or per for both")
+        raise InvalidSpecError("use within for both, or per for both")
     if len({axis.cap for axis in axes}) > 1:
         raise InvalidSpecError(
             "max_epsilon is for the distance in the plane; state the same for both"

@@ -74,7 +74,7 @@ class Relative(MetricInWords):
         """The metric on positions at these rising points; never more than between the points."""
         if len(points) > MOST_POSITIONS:
             raise InvalidSpecError(
-                f"a relative metric is kept for up to {MOST_POSITIONS:,} positions, not "
+                f"a relative metric supports up to {MOST_POSITIONS:,} positions, not "
                 f"{len(points):,}; use bins"
             )
         whole = log_bounds(1 + as_written(self.by))[1]
@@ -84,7 +84,7 @@ class Relative(MetricInWords):
         ]
         if min(steps) == 0:
             raise InvalidSpecError(
-                f"neighbouring values are too near to each other for steps of {plain(self.by)}; "
+                f"neighbouring values are too close to each other for steps of {plain(self.by)}; "
                 "use fewer values, or bins"
             )
         if max(steps) - min(steps) <= _SAME * min(steps):

@@ -187,7 +187,7 @@ def _entry(said: Any, row: int, column: int) -> Any:
     """An entry in the one way that files write it; a wrong number waits for the pair's names."""
     if not isinstance(said, int | float | str | Fraction):
         raise InvalidSpecError(
-            f"the table holds {shown(said)} in row {row + 1}, column {column + 1}; "
+            f"the table has {shown(said)} in row {row + 1}, column {column + 1}; "
             "distances are numbers"
         )
     try:
@@ -200,7 +200,7 @@ def _entry(said: Any, row: int, column: int) -> Any:
 class Tree(Stated):
     """Groups of values and of other groups; the distance of two values is the path between them.
 
-    The edge above a value or group has length 1/2 unless `lengths` says otherwise. So two values
+    The edge above a value or group has length 1/2 unless `lengths` has another one. So two values
     of one group are 1 apart, and 1 more for each group that has to be left on both sides.
 
     >>> from metricldp import Categorical, Tree
@@ -224,9 +224,7 @@ class Tree(Stated):
         nodes = Counter(_nodes(self.groups))
         for name, count in nodes.items():
             if count > 1:
-                raise InvalidSpecError(
-                    f"the tree names {shown(name)} twice; every name stands once"
-                )
+                raise InvalidSpecError(f"the tree names {shown(name)} twice; write each name once")
         for name, _ in self.lengths:
             if name not in nodes:
                 raise InvalidSpecError(
@@ -257,8 +255,7 @@ class Tree(Stated):
         missing = set(range(len(values))) - set(depths(self.groups))
         if missing:
             raise InvalidSpecError(
-                f"the tree has no place for {shown(values[min(missing)])}; "
-                "put every value into a group, if need be one of its own"
+                f"the tree does not contain {shown(values[min(missing)])}; add it to a group"
             )
         return stated
 

@@ -101,7 +101,7 @@ def _closure(words: Stated, values: Any) -> tuple[Distances, tuple[Change, ...]]
     """Kept, because an attribute is made again several times on the way into a survey."""
     if len(values) > MOST_POSITIONS:
         raise InvalidSpecError(
-            f"a {words.kind} metric is kept for up to {MOST_POSITIONS:,} values, "
+            f"a {words.kind} metric supports up to {MOST_POSITIONS:,} values, "
             f"not {len(values):,}; use fewer values"
         )
     return tightened(words.said(values), values)
@@ -111,7 +111,7 @@ def _told(changes: Sequence[Change], values: Sequence[Value]) -> str:
     if all(c.before - c.after <= _ROUNDING * c.before for c in changes):
         first = between(values[changes[0].x], values[changes[0].other])
         others = f" and {len(changes) - 1:,} more" if changes[1:] else ""
-        return f"by rounding only, distances were tightened to a way round: {first}{others}"
+        return f"by rounding only, distances were shortened to the shortest path: {first}{others}"
     pairs = []
     for change in changes[:_MOST_PAIRS]:
         before, after = _told_apart(float(change.before), float(change.after))
@@ -119,7 +119,7 @@ def _told(changes: Sequence[Change], values: Sequence[Value]) -> str:
     more = len(changes) - len(pairs)
     tail = f" and {more:,} more, {len(changes):,} in all" if more else ""
     return (
-        "some distances are longer than a way round and were tightened to it: "
+        "some distances were longer than the shortest path and were shortened to it: "
         f"{', '.join(pairs)}{tail}"
     )
 
@@ -149,7 +149,7 @@ class _Positions(dict[Value, int]):
     def __missing__(self, value: Value) -> NoReturn:
         text = f"; write {str(value)!r}" if str(value) in self else guess(value, self)
         raise InvalidSpecError(
-            f"the metric names {shown(value)}, which is no value of the attribute; it can be "
+            f"the metric names {shown(value)}, which is not a value of the attribute; it can be "
             f"{listed(self)}{text}"
         )
 
@@ -181,7 +181,7 @@ def length_of(said: object, pair: str) -> Fraction:
     elif is_number(said) and math.isfinite(said):
         length = Fraction(int(said)) if isinstance(said, int | np.integer) else as_written(said)
     if length is None or length <= 0:
-        same = "; values that nobody may tell apart are one value" if length == 0 else ""
+        same = "; merge values that must be indistinguishable" if length == 0 else ""
         raise InvalidSpecError(
             f"the distance {pair} must be a positive finite number, not {shown(said)}{same}"
         )

@@ -35,9 +35,9 @@ else:
     pa, pc = lazy("pyarrow"), lazy("pyarrow.compute")
 
 WARNING = (
-    "Use made-up or public data only, never private data. Ranges, names and bins follow the data, "
-    "and a survey file is public: an end of a range, or a name, that only one person has reveals "
-    "something about that person."
+    "Use synthetic or public data only, never private data. Ranges, names and bins follow the "
+    "data, and a survey file is public: an end of a range, or a name, that only one person has "
+    "reveals something about that person."
 )
 MOST_NAMES = 50
 """Categories of a draft; a column with more is probably text."""
@@ -115,7 +115,7 @@ def draft(data: Any) -> SurveySpec:
     if len(lengths) > 1:
         raise InvalidValueError(f"columns differ in length: {sorted(lengths)}")
     if not columns or lengths == {0}:
-        raise InvalidValueError(f"{source} has no rows; each row is one person")
+        raise InvalidValueError(f"{source} has no rows; each row is one respondent")
     described = [_checked(describe(name, values)) for name, values in columns.items()]
     used = [column for column in described if not column.left_out]
     others = [column for column in described if column.left_out]
@@ -127,8 +127,8 @@ def draft(data: Any) -> SurveySpec:
     top = [
         f"Draft of a survey from {source}, {counted(lengths.pop(), 'row')}.",
         WARNING,
-        "Answer the questions, marked with ?, and change what follows the data. Then: metricldp "
-        "design",
+        "Decide the points marked with ?, and change entries that follow the data. Then: "
+        "metricldp design",
         *(f"Left out: {shown(column.name)}, {column.left_out}." for column in others),
     ]
     attributes = {column.name: from_dict(dict(column.entry), column.name) for column in used}

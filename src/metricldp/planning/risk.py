@@ -116,7 +116,9 @@ def risk(survey: Agreement, attribute: Any, *, within: Any = 0, prior: Any = "un
     """The risk of one attribute, or of a group that is randomized jointly: "east+north"."""
     group = survey.blocks.get(attribute) if isinstance(attribute, str) else None
     if group is None and attribute_of(survey, attribute).is_public:
-        raise QueryError(f"{attribute} is a public weight: everybody knows it")
+        raise QueryError(
+            f"{attribute} is a public weight and not protected, so it has no risk of a guess"
+        )
     names = [attribute] if group is None else list(group.names)
     size = math.prod(survey.attributes[name].size for name in names)
     if size > MOST_POSITIONS:
@@ -162,7 +164,7 @@ def _nearby(survey: Agreement, name: str, within: Any) -> Runs:
     if not is_number(within) or not 0 <= within < math.inf:
         raise QueryError(f"within is a number of at least 0, not {shown(within)}")
     if within and not attribute.ordered:
-        raise QueryError(f"{name} has no order, so no guess of it is near; leave within out")
+        raise QueryError(f"{name} has no order, so its values have no difference; leave within out")
     runs = _runs(attribute, name, float(within))
     if within and runs.length.max() == 1:
         raise QueryError(f"no two values of {name} are within {plain(2 * within)}; use within=0")

@@ -133,8 +133,8 @@ def epsilon_for(target: Target, survey: Agreement, n: int, names: list[str]) -> 
     most = LARGEST_EPSILON / nearest
     if most <= 1:
         raise QueryError(
-            f"epsilon {plain(nearest)} for the closest two values protects nothing; begin with a "
-            "smaller one"
+            f"epsilon {plain(nearest)} for the closest two values gives no protection; start with "
+            "a smaller one"
         )
     error = cache(lambda factor: target.error_of(with_epsilon(survey, needed, factor), n))
     factor = smallest_setting(error, target.error, 1.0, most / 1e5, most)

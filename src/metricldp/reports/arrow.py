@@ -67,7 +67,7 @@ def is_marked(found: pa.Schema) -> bool:
 def check_people(found: pa.Schema, source: str) -> None:
     """Refuse reports in place of people: blurred again, they would pass for somebody's values."""
     if is_marked(found):
-        raise InvalidValueError(f"{source} are reports already; name the people themselves")
+        raise InvalidValueError(f"{source} are reports already; pass responses")
 
 
 def accepts_unmarked(survey: Agreement, fingerprint: str | None) -> bool:
@@ -104,7 +104,7 @@ def check_marks(
     if _SURVEY_KEY not in marks or _VERSION_KEY not in marks:
         raise InvalidReportError(
             "unmarked",
-            f"{source} carry no survey fingerprint, which other programs drop; raw values must be "
+            f"{source} have no survey fingerprint, which other programs drop; raw values must be "
             "randomized first; if these are reports of this survey, pass its fingerprint, "
             "survey.tally(..., fingerprint=...) or --fingerprint",
         )
@@ -144,7 +144,7 @@ def check_table(
         names = table.schema.names
     except UnicodeDecodeError:
         raise InvalidReportError(
-            "columns", "these reports have a column whose name is no text"
+            "columns", "these reports have a column whose name is not text"
         ) from None
     check_no_other_columns(names, expected.names)
     # From here on the schema is the survey's own, so that all its tables can be joined.

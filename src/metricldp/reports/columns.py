@@ -226,10 +226,10 @@ def _frame(people: Any, names: Collection[str]) -> Any:
                 f"not {type(people).__name__}"
             ) from None
         except nw.exceptions.DuplicateError:
-            raise InvalidValueError("people have two columns of one name; rename one") from None
+            raise InvalidValueError("the data have two columns of one name; rename one") from None
         except UnicodeDecodeError:
             raise InvalidValueError(
-                "people have a column whose name is no text; rename it"
+                "the data have a column whose name is not text; rename it"
             ) from None
     for name in names:
         if name not in there:

@@ -104,7 +104,7 @@ class Device:
     def _positions(self, person: Mapping[str, Any], clip: bool) -> list[int]:
         if not isinstance(person, Mapping):
             kind = type(person).__name__
-            raise InvalidValueError(f"a person is a dict of values by attribute, not {kind}")
+            raise InvalidValueError(f"a response is a dict of values by attribute, not {kind}")
         for name in self._needed:
             if name not in person:
                 there = [key for key in person if isinstance(key, str)]
@@ -117,8 +117,8 @@ class Device:
             other = next(key for key in person if key not in self._asked)
             named, meant = shown(other), guess(other, names)
             if not isinstance(other, str):
-                named, meant = "something that is no name", ""
-            why = f"the person has a value for {named}, which is not in the survey"
+                named, meant = "a key that is not a name", ""
+            why = f"the response has a value for {named}, which is not in the survey"
             raise InvalidValueError(f"{why}{meant or f'; it has {listed(names)}'}")
         return [position(person.get(name), name, clip=clip) for name, position in self._attributes]
 
@@ -131,7 +131,9 @@ class Device:
             else:
                 field = self._second(part.kept, position, tape, memory, new)
             if field >> part.bits:
-                raise CertificateError("a channel drew a report beyond its field; nothing is sent")
+                raise CertificateError(
+                    "a mechanism produced a report outside of its field; no report is sent"
+                )
             fields |= field << part.start
         if memory is not None:
             memory.update(new)

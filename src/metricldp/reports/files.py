@@ -59,7 +59,7 @@ def encode_file(
             yield table
             count += batch.num_rows
         if not count:
-            raise InvalidValueError(f"{people} holds no people; each row after the header is one")
+            raise InvalidValueError(f"{people} has no responses; each row after the header is one")
 
     tables = reports()
     if shuffle:
@@ -86,7 +86,7 @@ def read_positions(
                 parts[name].append(found)
         count += batch.num_rows
     if not count:
-        raise InvalidValueError(f"{people} holds no people; each row after the header is one")
+        raise InvalidValueError(f"{people} has no responses; each row after the header is one")
     return {name: np.concatenate(found) for name, found in parts.items()}
 
 
@@ -110,7 +110,7 @@ def _path(people: object) -> Path:
         return Path(people)
     kind = type(people).__name__
     raise InvalidValueError(
-        f"people are read from a .csv or .parquet file, not a {kind}; save them"
+        f"responses are read from a .csv or .parquet file, not a {kind}; save them"
     )
 
 
@@ -118,7 +118,7 @@ def read_columns(path: Path) -> dict[str, pa.Array]:
     """Every column of a file of people; those of a CSV file are text."""
     found = [*read_people(path, None, lambda done: None)]
     if not found:
-        raise InvalidValueError(f"{path} holds no people; each row after the header is one")
+        raise InvalidValueError(f"{path} has no responses; each row after the header is one")
     whole = pa.concat_tables(found)
     return {name: whole.column(name).combine_chunks() for name in whole.column_names}
 
@@ -131,7 +131,7 @@ def read_people(
         raise InvalidValueError(f"{path} is a directory; name a .csv or .parquet file")
     if str(path) == "-" or (path.exists() and not path.is_file()):
         raise InvalidValueError(
-            f"people are not read from a pipe ({path}); name a .csv or .parquet file"
+            f"responses are not read from a pipe ({path}); name a .csv or .parquet file"
         )
     if not path.exists():
         raise InvalidValueError(f"there is no file {path}")
@@ -206,7 +206,7 @@ def _header(path: Path) -> list[str]:
     ):
         names = next((row for row in csv.reader(file) if row), [])
     if names is None:
-        raise InvalidValueError(f"{path} is not a CSV file in UTF-8; save it as one")
+        raise InvalidValueError(f"{path} is not a CSV file in UTF-8; save it as CSV in UTF-8")
     if not names:
         raise InvalidValueError(f"{path} is empty; the first line names the columns")
     if names[0].lstrip().startswith(("{", "[")):

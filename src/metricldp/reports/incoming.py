@@ -156,8 +156,8 @@ def check_uncounted(new: Collection[str], counted: Collection[str], source: str)
         known = f"collection {twice[0]}" if parquet.NUMBER.fullmatch(twice[0]) else "by its digest"
         raise InvalidReportError(
             "twice",
-            f"{source} were counted already ({known}): they are a copy of what was counted, or "
-            "have a part in common with it; leave them out",
+            f"{source} were counted already ({known}): they are a copy of counted reports, or "
+            "share some with them; leave them out",
         )
 
 
@@ -179,7 +179,7 @@ def files_in(path: str | Path) -> list[Path]:
     if is_pattern:
         matching = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207 - any root
         if not matching:
-            raise InvalidReportError("file", f"no file is named like {path}")
+            raise InvalidReportError("file", f"no file matches {path}")
         return matching
     return [place]
 

@@ -9,20 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from metricldp.attributes.answered import label
 from metricldp.attributes.base import Attribute
 from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.text import counted, listed, plain
+from metricldp.basics.text import counted, listed
 from metricldp.basics.writing import replacing
-from metricldp.metrics import Metric
 from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
-from metricldp.survey.explain import no_response, rounded_up, times
+from metricldp.survey.explain import (
+    group_guarantee,
+    guarantee,
+    no_response,
+    rounded_up,
+    times,
+)
 
 FORMAT = 1
 """The version of client manifests."""
@@ -34,9 +41,8 @@ KNOWN = frozenset((*_ONE, "cells", "memoised", "lazy"))
 _KEYS = ("low", "high", "bins", "edges", "points")
 """What of an attribute says where a value stands, beside its names."""
 
-_FOR_LIFE = (
-    "That is for all reports of one answer together, however many; any other answer that you ever "
-    "give counts again"
+_MEMOISED = (
+    "This holds for all reports of one response together. Each different response counts again."
 )
 
 
@@ -91,7 +97,7 @@ class Saved:
         lines.append(f"pin {self.pin}")
         if self.unknown:
             told = listed(self.unknown)
-            lines.append(f"warning: the JavaScript client does not know {told} and will refuse it")
+            lines.append(f"warning: the JavaScript client does not support {told} and rejects it")
         return "\n".join(lines)
 
 
@@ -109,17 +115,16 @@ def _field(survey: Agreement, name: str, attribute: Attribute) -> dict[str, Any]
     """What one attribute adds to a report."""
     found = {"name": name, "of": [_described(name, attribute)], "bits": survey.fields[name].bits}
     if attribute.is_public:
-        return found | {"says": f"{name} is sent as it is: nothing protects it"}
+        return found | {"says": f"{name}: The value is sent without protection."}
     promised = attribute.distances.scaled(survey.share)
     law = survey.channels[name].law()
     if attribute.asks_whether:
         source = attribute.source(name)
-        pairs = _against_no_answer(no_response(survey, source))
-        words = f"whether {source} was answered: {'; '.join(pairs)}"
+        words = f"{label(name)}: {_against_no_response(no_response(survey, source))}"
     else:
-        words = _words(name, attribute, promised)
+        words = f"{name}: {_guarantee(survey, name)}"
     if law["law"] == "memoised":
-        words += f". {_FOR_LIFE}"
+        words += f" {_MEMOISED}"
     return found | {
         "law": law,
         "metric": promised.to_data(attribute.size),
@@ -139,32 +144,18 @@ def _joint_field(survey: Agreement, block: Block) -> dict[str, Any]:
     }
     grid = block.mechanism.about(described, survey.share).grid
     if grid is not None:
-        far = float(grid.diameter(math.prod(block.sizes)))
-        near = float(grid.smallest(math.prod(block.sizes)))
-        names = " and ".join(block.names)
-        told = f"{names}, blurred together: the nearest answers: {_graded(near)}"
+        parts = [f"{name}: {_guarantee(survey, name)}" for name in block.names]
+        parts.append(f"{' and '.join(block.names)}: {group_guarantee(survey, block)}")
         found["metric"] = grid.to_data(math.prod(grid.sizes))
-        found["epsilon"] = rounded_up(far)
-        found["says"] = f"{told}; any answers: {_graded(far)}"
+        found["epsilon"] = rounded_up(float(grid.diameter(math.prod(block.sizes))))
+        found["says"] = "\n".join(parts)
     return found
 
 
-def _words(name: str, attribute: Attribute, metric: Metric) -> str:
-    """The promise of one attribute in words, by some pairs of answers."""
-    size = attribute.size
-    if metric.is_uniform:
-        return f"{name}: any two answers: {_graded(float(metric.diameter(size)))}"
-    pairs = {"the nearest": metric.nearest(size)}
-    unit = getattr(attribute, "within", None) or getattr(attribute, "per", None)
-    if unit and metric.by_difference(size) is not None:
-        apart = min(max(1, round(unit / attribute.grid_step)), size - 1)
-        step = " by their bins" if attribute.in_bins else ""
-        pairs = {f"{plain(apart * attribute.grid_step)} apart{step}": (0, apart)}
-    x, other = metric.farthest(size)
-    if (x, other) not in pairs.values():
-        pairs[f"{attribute.label(x)} and {attribute.label(other)}, the farthest"] = x, other
-    far = {what: _graded(float(metric.distance(*pair))) for what, pair in pairs.items()}
-    return f"{name}: {'; '.join(f'answers {what}: {told}' for what, told in far.items())}"
+def _guarantee(survey: Agreement, name: str) -> str:
+    """The guarantee by the metric, which a device proves; the mechanism may guarantee more."""
+    attribute = survey.attributes[name]
+    return guarantee(survey, name, attribute.distances.diameter(attribute.size))
 
 
 def _described(name: str, attribute: Attribute) -> dict[str, Any]:
@@ -188,18 +179,9 @@ def _described(name: str, attribute: Attribute) -> dict[str, Any]:
     return found
 
 
-# Words of this format; they change with it.
-_GRADES = ((1.5, "hardly a hint"), (10.0, "a hint"), (100.0, "a strong hint"))
-
-
-def _graded(epsilon: float) -> str:
-    grade = (word for most, word in _GRADES if epsilon <= math.log(most))
-    return f"{times(epsilon)}, {next(grade, 'hardly any protection')}"
-
-
-def _against_no_answer(epsilons: dict[str, float]) -> list[str]:
+def _against_no_response(epsilons: Mapping[str, float]) -> str:
     (middle, near), (end, far) = epsilons.items()
-    return [
-        f"no answer against {middle}, the middle: {_graded(near)}",
-        f"no answer against {end}: {_graded(far)}",
-    ]
+    return (
+        f"A report is {times(near)} for no response as for {middle}, the middle, and {times(far)} "
+        f"for no response as for {end}."
+    )

@@ -62,7 +62,7 @@ class Store(ABC):
 
     @abstractmethod
     def layout_for(self, names: tuple[str, ...], questions: int = 1) -> str:
-        """How so many questions about these attributes, in the survey's order, will be answered.
+        """How so many questions about these attributes, in the survey's order, will be computed.
 
         An error if they cannot be. "auto" learns from it how often they were asked about.
         """
@@ -71,7 +71,7 @@ class Store(ABC):
     def sums(self, asked: Readings | Cuts, layout: str, weight: str | None = None) -> Sums:
         """The sum over people of every row, for each query; cuts are asked of "reports" only.
 
-        With the name of a public weight each person counts as much as their weight says.
+        With the name of a public weight each respondent counts with their weight.
         """
 
     @abstractmethod
@@ -85,13 +85,13 @@ class Store(ABC):
     def batches(self, names: Sequence[str]) -> list[Batch]:
         """The reports themselves, some columns of them; an error where they are not stored."""
         raise QueryError(
-            f"totals let the reports go, and {', '.join(names)} would be read from them one by "
-            "one; tally them without keep="
+            f"totals have no single reports, which {', '.join(names)} need; tally the reports "
+            "without keep="
         )
 
     @abstractmethod
     def weight_squares(self, name: str, largest: int) -> tuple[float, list[float]]:
-        """The sum of the squares of a public weight over everybody, and the few largest of them."""
+        """The sum of the squares of a public weight over all respondents, and the largest."""
 
     @abstractmethod
     def save(self, path: str | Path) -> None:

@@ -93,11 +93,12 @@ def read(path: str | Path) -> Saved:
     line, _, tables = body[first.end() :].partition(b"\n")
     header = _checked(line)
     if header is None:
-        raise InvalidReportError("header", f"the header of {path} is not written as it should be")
+        raise InvalidReportError("header", f"the header of {path} is invalid")
     shapes = header["shapes"]
     if len(tables) != 8 * sum(math.prod(shape) for shape in shapes):
         raise InvalidReportError(
-            "length", f"{path} has {len(tables):,} bytes of tables, not as many as its header says"
+            "length",
+            f"{path} has {len(tables):,} bytes of tables, but its header states another number",
         )
     collections = header.get("collections", [UNNUMBERED])
     keep = tuple(map(tuple, header["keep"]))

@@ -86,7 +86,7 @@ class Lake(Tabled):
 
     def save(self, path: str | Path) -> None:
         raise QueryError(
-            f"reports that stay with {self.engine} are not saved; keep totals of them, "
+            f"reports in {self.engine} cannot be saved; save totals of them, "
             "survey.tally(..., engine=..., keep=[...]).save(path)"
         )
 
@@ -126,7 +126,7 @@ class Lake(Tabled):
             sums = self._feature_sums(readings, attribute, known)
             if sums is not None:
                 return readings.named(sums), REPORTS
-        cubes.check_size(list(known.values()), names, "ask about fewer attributes together")
+        cubes.check_size(list(known.values()), names, "query fewer attributes together")
         layout = cubes.quickest(known, self.survey.blocks)
         return readings.named(self._table_of(names).opened(readings, attribute)), layout
 
@@ -149,7 +149,7 @@ class Lake(Tabled):
 
     def _built(self, names: tuple[str, ...]) -> cubes.Table:
         channels = {name: self.survey.tabled[name] for name in names}
-        cubes.check_size(list(channels.values()), names, "ask about fewer attributes together")
+        cubes.check_size(list(channels.values()), names, "query fewer attributes together")
         table = cubes.build([], channels)
         for place in self.places:
             table += cubes.Table(channels, place.table(names))
@@ -157,8 +157,8 @@ class Lake(Tabled):
 
     def batches(self, names: Sequence[str]) -> list[Batch]:
         raise QueryError(
-            f"{', '.join(names)} would be read from the reports one by one, and they stay with "
-            f"{self.engine}; tally them without engine="
+            f"{', '.join(names)} need single reports, which stay in {self.engine}; tally them "
+            "without engine="
         )
 
     def weight_squares(self, name: str, largest: int) -> tuple[float, list[float]]:

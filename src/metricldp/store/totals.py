@@ -118,7 +118,7 @@ class Totals(Store):
 
     def _no_sums(self, names: tuple[str, ...], path: str | Path) -> str:
         return (
-            f"the table over {' x '.join(names)} in {path} is no sum over the file's "
+            f"the table over {' x '.join(names)} in {path} is not a sum over the file's "
             f"{counted(self.n, 'report')}; tally the reports again"
         )
 

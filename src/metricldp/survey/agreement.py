@@ -45,6 +45,9 @@ SHORTEST_FINGERPRINT = 32
 class Agreement:
     """Several attributes of different kinds, each with its metric, mechanism and channel."""
 
+    attributes: Mapping[str, Attribute]
+    """The attributes by name, each with its mechanism fixed."""
+
     def __init__(
         self,
         attributes: Mapping[str, Attribute],
@@ -95,8 +98,7 @@ class Agreement:
             except (CertificateError, InvalidSpecError) as wrong:
                 raise InvalidSpecError(f"attribute {name}: {wrong}") from None
             fields[name] = channels[name].field
-        self.attributes: Mapping[str, Attribute] = MappingProxyType(settled)
-        """The attributes by name, each with its mechanism fixed."""
+        self.attributes = MappingProxyType(settled)
         self.channels: Mapping[str, Channel] = MappingProxyType(channels)
         """What blurs each attribute that is blurred alone."""
         self.blocks: Mapping[str, Block] = MappingProxyType(
@@ -161,7 +163,7 @@ class Agreement:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         if not isinstance(data, Mapping):
-            raise InvalidSpecError(f"a survey file holds an object, not a {type(data).__name__}")
+            raise InvalidSpecError(f"a survey file is an object, not a {type(data).__name__}")
         refuse_unknown("a survey", data, ("metricldp", "metric", "attributes", "joint"))
         version = data.get("metricldp")
         if version is None and "attributes" in data:
@@ -170,8 +172,8 @@ class Agreement:
                 "metricldp design"
             )
         if type(version) is not int or version != FORMAT:
-            said = "and this one does not" if version is None else f"not {shown(version)}"
-            raise InvalidSpecError(f"a survey file says metricldp = {FORMAT}, {said}")
+            said = "and it is missing" if version is None else f"not {shown(version)}"
+            raise InvalidSpecError(f"a survey file has metricldp = {FORMAT}, {said}")
         attributes = data.get("attributes")
         if not isinstance(attributes, Mapping) or not attributes:
             raise InvalidSpecError(

@@ -120,13 +120,16 @@ def no_response(survey: Agreement, name: str) -> dict[str, float]:
 # Close values -------------------------------------------------------------------------------------
 
 
-def close_values(survey: Agreement, name: str) -> tuple[str, Fraction] | None:
+def close_values(
+    survey: Agreement, name: str, across: Fraction | None = None
+) -> tuple[str, Fraction] | None:
     """The values that the survey calls close, in words, and the largest epsilon between them.
 
-    None if all pairs of values have the same epsilon.
+    None if no pair of values has a larger epsilon; `across` is that of any two values.
     """
     attribute = survey.attributes[name]
-    metric, across = attribute.distances, attribute_epsilon(survey, name)
+    metric = attribute.distances
+    across = attribute_epsilon(survey, name) if across is None else across
     if metric.is_uniform:
         return None
     stated, distance = getattr(attribute, "metric", None), close_distance(attribute)
@@ -300,8 +303,7 @@ class Explanation:
         parts = [head, warnings, sections, _filled(self.together), errors]
         return "\n\n".join(part for part in parts if part)
 
-    def __repr__(self) -> str:
-        return f"<Explanation of survey {self.data['survey'][:16]}>"
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return self.to_html(self.head)
@@ -325,7 +327,7 @@ class Explanation:
 
 
 PREFACE = (
-    "Each value is randomized on the respondent's device. A factor says how many times as likely "
+    "Each value is randomized on the respondent's device. A factor is how many times as likely "
     "a report can be for one value as for another, all else being equal."
 )
 _ERRORS = {"stderr_uniform": "uniform values", "stderr_worst": "worst case"}
@@ -393,9 +395,13 @@ def _described(attribute: Attribute) -> str:
     return attribute.describe() + (", optional" if attribute.optional is not None else "")
 
 
-def guarantee(survey: Agreement, name: str) -> str:
-    """The guarantee of one attribute in one or two sentences."""
-    close, across = close_values(survey, name), attribute_epsilon(survey, name)
+def guarantee(survey: Agreement, name: str, across: Fraction | None = None) -> str:
+    """The guarantee of one attribute in one or two sentences.
+
+    `across` is the epsilon of any two values, by default the one that the mechanism guarantees.
+    """
+    across = attribute_epsilon(survey, name) if across is None else across
+    close = close_values(survey, name, across)
     if close is None:
         text = f"A report is {times(across)} for one {name} as for another."
     else:
@@ -502,14 +508,18 @@ def _bins_note(attribute: Any) -> str:
     )
 
 
+def group_guarantee(survey: Agreement, group: Block) -> str:
+    """The guarantee of a group of attributes that are randomized jointly, in a sentence."""
+    return (
+        f"A report is {times(group_epsilon(survey, group))} for one respondent as for another who "
+        "differs in these attributes alone."
+    )
+
+
 def _group_section(survey: Agreement, group: Block) -> Section:
-    epsilon, grid = group_epsilon(survey, group), group.mechanism.grid
+    grid = group.mechanism.grid
     names = " and ".join(group.names)
     title = f"{names}: randomized jointly by {group.mechanism.name}"
-    text = (
-        f"A report is {times(epsilon)} for one respondent as for another who differs in these "
-        "attributes alone."
-    )
     notes: list[str] = []
     if grid is not None and not grid.axes:
         notes = ["Distances of the attributes add up."]
@@ -525,7 +535,7 @@ def _group_section(survey: Agreement, group: Block) -> Section:
             f"Locations within an ellipse with the radii {' and '.join(lengths)} have a factor of "
             f"at most {factor(step)}, up to twice as far apart {factor(2 * step)}, and so on."
         ]
-    return Section(title, text, (), tuple(notes))
+    return Section(title, group_guarantee(survey, group), (), tuple(notes))
 
 
 def _together(survey: Agreement, private: int) -> str:

@@ -64,7 +64,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"{shown(name)} stands twice in one object")
+            raise ValueError(f"{shown(name)} occurs twice in one object")
         found[name] = value
     return found
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from metricldp.attributes.answered import answered
+from metricldp.attributes.answered import answered, label
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_line
 from metricldp.basics.errors import InvalidSpecError, InvalidValueError, QueryError
@@ -85,7 +85,7 @@ class Spent:
     epsilon: Fraction
 
     def __str__(self) -> str:
-        return f"{self.attribute} {self.x} | {self.other}: epsilon {_number(self.epsilon)}"
+        return f"{label(self.attribute)} {self.x} | {self.other}: epsilon {_number(self.epsilon)}"
 
 
 class Accountant:
@@ -229,14 +229,14 @@ class Accountant:
             for place, (note, metric, times) in enumerate([*parts, *together]):
                 ends = metric.smallest(described.size), metric.diameter(described.size)
                 near, far = (_number(times * end) for end in ends)
-                rows.append(("" if place else name, note, near, far))
+                rows.append(("" if place else label(name), note, near, far))
         lines = [table(rows, left=2)]
-        lines += [f"{name} was sent in the clear: nothing protects it" for name in self.public]
+        lines += [f"{name} was sent without protection" for name in self.public]
         if any(entry.survey.blocks for entry in self.entries):
-            lines.append("attributes that were blurred together count together, not one by one")
+            lines.append("attributes of a joint mechanism count together in the total")
         lines.append(
-            f"{counted(len(self), 'collection')}; two people who differ as much as possible in "
-            f"everything are at epsilon {_number(self.together)}"
+            f"{counted(len(self), 'collection')}; epsilon {_number(self.together)} for two "
+            "respondents who differ as much as possible in all attributes"
         )
         return "\n".join(lines)
 
@@ -254,7 +254,9 @@ class Accountant:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Accountant:
-        version = data.get("metricldp-ledger") if isinstance(data, Mapping) else None
+        if not isinstance(data, Mapping):
+            raise InvalidSpecError(f"an accountant file is an object, not {type(data).__name__}")
+        version = data.get("metricldp-ledger")
         if type(version) is not int or version != FORMAT:
             raise InvalidSpecError(
                 f"metricldp-ledger of an accountant file is {FORMAT}, not {shown(version)}"
@@ -262,7 +264,7 @@ class Accountant:
         entries = data.get("entries")
         if set(data) != {"metricldp-ledger", "entries"} or not isinstance(entries, list):
             raise InvalidSpecError(
-                "an accountant file has metricldp-ledger and a list of entries, and nothing else"
+                "an accountant file has the keys metricldp-ledger and entries, and no other"
             )
         ledger = cls()
         for place, entry in enumerate(entries):
@@ -319,7 +321,7 @@ class Accountant:
         if isinstance(name, str) and name in known:
             return known[name]
         if isinstance(name, str) and name in self.public:
-            raise QueryError(f"{name} was sent in the clear: nothing protects it")
+            raise QueryError(f"{name} was sent without protection")
         raise QueryError(
             f"the accountant has no attribute {shown(name)}; it has "
             f"{listed(known)}{guess(name, known)}"
@@ -330,7 +332,7 @@ def values_in(memory: Mapping[str, int], survey: Agreement) -> dict[str, int]:
     """The number of values in a memory, for each memoised attribute of a survey."""
     if not isinstance(memory, Mapping):
         raise InvalidSpecError(
-            f"a memory is the dict that reports were made with, not {type(memory).__name__}"
+            f"a memory is the dict that report(memory=) uses, not {type(memory).__name__}"
         )
     found = {
         name: 0 for name, channel in survey.channels.items() if channel.lifetime is not channel
@@ -343,8 +345,8 @@ def values_in(memory: Mapping[str, int], survey: Agreement) -> dict[str, int]:
     empty = next((name for name, count in found.items() if not count), None)
     if empty is not None:
         raise InvalidSpecError(
-            f"the memory holds no value of {empty!r} for this survey; enter a report after it was "
-            "made, with the memory that it was made with"
+            f"the memory has no value of {empty!r} for this survey; add a report after it was "
+            "made, with its own memory"
         )
     return found
 
@@ -358,14 +360,13 @@ def _checked_counts(counts: object, survey: Agreement, place: int) -> dict[str, 
         channel = survey.channels.get(name)
         if channel is None or channel.lifetime is channel:
             raise InvalidSpecError(
-                f"entry {place + 1} of the accountant: its survey remembers nothing of "
-                f"{shown(name)}"
+                f"entry {place + 1} of the accountant: {shown(name)} is not a memoised attribute "
+                "of its survey"
             )
         if type(count) is not int or count < 1:
             raise InvalidSpecError(
                 f"entry {place + 1} of the accountant: {name!r} has {shown(count)} values "
-                "remembered; "
-                "write a whole number of at least 1"
+                "remembered; write a whole number of at least 1"
             )
     return dict(counts)
 
@@ -393,9 +394,16 @@ def _check_same(name: str, before: Attribute, now: Attribute) -> None:
     key = next(key for key in {**first, **second} if first.get(key) != second.get(key))
     raise InvalidSpecError(
         f"{name} cannot be added up pair by pair: its {key} was {shown(first.get(key))} and now is "
-        f"{shown(second.get(key))}; enter it in the same accountant under another name, "
+        f"{shown(second.get(key))}; add it to the same accountant under another name, "
         f"names={{{name!r}: ...}}, so that both count in full"
     )
+
+
+def _wrong(name: object) -> str:
+    """Why a name is not a line of text, without the name."""
+    if not isinstance(name, str):
+        return f"not {type(name).__name__}"
+    return "without line breaks" if name.strip() else "not empty"
 
 
 def _checked_names(names: object, survey: Agreement) -> dict[str, str]:
@@ -406,8 +414,7 @@ def _checked_names(names: object, survey: Agreement) -> dict[str, str]:
         raise InvalidSpecError(f"names map attributes to names in the accountant, not {kind}")
     for called in names.values():  # first, for a memory maps to numbers and its keys are private
         if not is_line(called):
-            wrong = "not empty" if isinstance(called, str) else f"not {type(called).__name__}"
-            raise InvalidSpecError(f"a name in the accountant is a line of text, {wrong}")
+            raise InvalidSpecError(f"a name in the accountant is a line of text, {_wrong(called)}")
     for name in names:
         if name not in survey.asked:
             raise InvalidSpecError(

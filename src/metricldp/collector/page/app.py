@@ -176,7 +176,7 @@ class Site:
             return problem(error)
         except StoreError:  # its text names files of the server
             log.exception("the store failed")
-            return problem(HttpError(503, "busy", "the store does not answer; try again later"))
+            return problem(HttpError(503, "busy", "the store does not respond; try again later"))
         except MetricLdpError as error:
             return problem(HttpError(400, "question", str(error)))
 
@@ -195,12 +195,12 @@ class Site:
         """The survey of a request, if its token gives access to it."""
         token = access.token_of(request)
         if not token:
-            raise HttpError(401, "token", "this needs a token: Authorization: Bearer ...")
+            raise HttpError(401, "token", "this address needs a token: Authorization: Bearer ...")
         fingerprint = request.path_params["fingerprint"]
         surveys = await asyncio.to_thread(self.collected.surveys)
         survey = next((one for one in surveys if one.fingerprint == fingerprint), None)
         if survey is None:
-            text = "no survey with this fingerprint is collected here"
+            text = "this collector has no survey with this fingerprint"
             raise HttpError(404, "unknown-survey", text)
         if not await asyncio.to_thread(access.allowed, self.collected, token, survey):
             raise HttpError(401, "token", "this token does not give access to this survey")
@@ -274,7 +274,7 @@ async def _on_error(request: Request, error: Exception) -> Response:
     """The response where no route answers, or to an unexpected error, which is logged."""
     status = error.status_code if isinstance(error, exceptions.HTTPException) else 500
     words = {404: ("not-found", "there is nothing at this address")}
-    words[405] = "method", "this address does not take that method"
+    words[405] = "method", "this address does not support that method"
     word, text = words.get(status, ("internal", "an internal error occurred"))
     if request.url.path.startswith("/v1/"):
         return problem(HttpError(status, word, text))

@@ -49,10 +49,10 @@ _FAMILIES = {
     "people": "privacy",
     "two features": "privacy",
     "likelihood ratios": "privacy",
-    "law of features": "law",
-    "law pooled": "law",
-    "law of two features": "law",
-    "coins": "coins",
+    "distribution of features": "distribution",
+    "distribution pooled": "distribution",
+    "distribution of two features": "distribution",
+    "randomness": "randomness",
 }
 
 
@@ -86,7 +86,7 @@ def audit(
     size = packed_size(survey)
     if survey.report_bits > _MOST_BITS or n * size > _MOST_BYTES:
         raise QueryError(
-            f"{n:,} reports of {counted(size, 'byte')} are too many to be looked at; at most "
+            f"{n:,} reports of {counted(size, 'byte')} are too many for an audit; at most "
             f"{_MOST_BYTES // size:,} are, and at most {_MOST_BITS:,} bits of each"
         )
     client = client_of(survey, encoder, clip)
@@ -123,7 +123,7 @@ class _Audited:
         self._people()
         repeats = min(_REPEATS, max(200, self.n // 10))
         test_repeats(
-            self.families["coins"],
+            self.families["randomness"],
             self.survey,
             self.features,
             self.started,
@@ -188,18 +188,18 @@ class _Audited:
         refusal = getattr(self.client, "refusal", "")
         for reason, bad in sorted(self.refused.items()):
             if bad:
-                told = _FORM.get(reason, f"refused for their {reason}")
+                told = _FORM.get(reason, f"invalid {reason}")
                 if reason == NOBODY and refusal:
-                    told = f"{told}; the first time it said {refusal}"
+                    told = f"{told}; the first message was {refusal}"
                 words = f"{counted(bad, 'report')} of {count:,}: {told}"
-                found.append(Finding("form", reason, words, 0.0))
+                found.append(Finding("format", reason, words, 0.0))
         encoded = defaultdict(list)
         for (name, person), report in zip(self.design.outside, self._outside(), strict=True):
             if report is not None:
-                encoded[name].append(shown(person[name]) if name in person else "no entry at all")
+                encoded[name].append(shown(person[name]) if name in person else "no entry")
         for name, values in encoded.items():
-            words = f"people were encoded who must be refused: {name} {', '.join(values)}"
-            found.append(Finding("form", "outside", words, 0.0))
+            words = f"invalid responses were accepted: {name} {', '.join(values)}"
+            found.append(Finding("format", "outside", words, 0.0))
         return found
 
     def _outside(self) -> Reports:
@@ -244,7 +244,7 @@ class _Audited:
             for sample in (self.sample, self.reference)
         )
         ratios.test_pairs(self.families["people"], mine, people.pairs, self.features.names)
-        words = [f"person {kind + 1}" for kind in everybody]
+        words = [f"respondent {kind + 1}" for kind in everybody]
         self._law(mine, promised, words, _PEOPLE)
         self._two_features()
         law = ratios.Law(self.survey, self.features, self.design)
@@ -262,7 +262,7 @@ class _Audited:
             return f"{words[at[0]]}, {names[at[1]]}: {share:.4g} of reports, not {expected:.4g}"
 
         sizes = mine.sizes[:, None], promised.sizes[:, None]
-        family = self.families["law of features"]
+        family = self.families["distribution of features"]
         family.same(mine.counts, sizes[0], promised.counts, sizes[1], told, about)
 
     def _agreement(self, mine: Table, promised: Table, name: str) -> None:
@@ -277,9 +277,11 @@ class _Audited:
 
         def told(at: tuple[int, ...]) -> str:
             shares = f"{hits[at] / all_mine:.4g} of reports, not {others[at] / all_others:.4g}"
-            return f"all of {name}, {self.features.names[at[0]]}: as it mostly is in {shares}"
+            return (
+                f"all of {name}, {self.features.names[at[0]]}: the more frequent state in {shares}"
+            )
 
-        self.families["law pooled"].same(hits, all_mine, others, all_others, told, name)
+        self.families["distribution pooled"].same(hits, all_mine, others, all_others, told, name)
 
     def _two_features(self) -> None:
         names = self.features.together
@@ -305,7 +307,7 @@ class _Audited:
 
             family = self.families["two features"]
             family.above(hits, total, from_odds(pair.allowed), told, pair.about)
-        family = self.families["law of two features"]
+        family = self.families["distribution of two features"]
         for kind in people:
             counts, expected = mine[kind], promised[kind]
             sizes = len(self.sample.of(kind)), len(self.reference.of(kind))
@@ -318,14 +320,15 @@ class _Audited:
                 sizes: tuple[int, int] = sizes,
             ) -> str:
                 share, promised = counts[at] / max(1, sizes[0]), expected[at] / max(1, sizes[1])
-                return f"person {kind + 1}, {event(at)}: {share:.4g} of reports, not {promised:.4g}"
+                who = f"respondent {kind + 1}, {event(at)}"
+                return f"{who}: {share:.4g} of reports, not {promised:.4g}"
 
             family.same(counts, sizes[0], expected, sizes[1], tell, _PEOPLE)
 
     def _likelihood(self, pair: Pair, law: ratios.Law, early: Sample, late: Sample) -> None:
         family, kinds = self.families["likelihood ratios"], (pair.first, pair.second)
         learnt, tried = law.scores(self.reference, pair), law.scores(self.sample, pair)
-        told = "what its law finds likelier"
+        told = "likelihood ratio of the output distribution"
         prospects = ratios.test_scores(family, pair, learnt, tried, told)
         for sample, other in ((self.reference, self.sample), (early, late)):
             # On reports that they were learnt from, weights would tell more than on others.
@@ -333,7 +336,7 @@ class _Audited:
             weights = ratios.naive(self.features, first, kinds)
             learnt = ratios.scored(self.features, second, kinds, weights)
             tried = ratios.scored(self.features, other, kinds, weights)
-            told = "what its bits make likelier"
+            told = "likelihood ratio of single bits"
             found = ratios.test_scores(family, pair, learnt, tried, told)
             prospects += found if sample is self.reference else []
         self.everywhere[pair.about] += prospects
@@ -370,11 +373,11 @@ def _groups(sample: Sample, attribute: int, values: int) -> list[Rows]:
 
 
 _FORM = {
-    NOBODY: "there is none, though all values are inside of their domains",
+    NOBODY: "no report, although all values are inside of their domains",
     "kind": "not bytes",
     "length": "of another length",
     "version": "another version in the first byte",
     "survey": "the fingerprint of another survey",
-    "padding": "bits set behind the last field",
+    "padding": "bits set after the last field",
     "range": "a value that no device could send",
 }

@@ -167,7 +167,7 @@ def _values(survey: Agreement, name: str, most: int) -> Values:
     if attribute.optional is not None:
         middle = len(values) // 2
         allowed = _distance(survey, {name: values[middle]}, {name: None})
-        words = f"{name} {attribute.label(positions[middle])} and left out"
+        words = f"{name} {attribute.label(positions[middle])} and no response"
         pairs.append(Pair(middle, len(values), allowed, words, name))
         values.append(None)
     pairs = [pair for pair in pairs if pair.allowed <= _WIDEST]
@@ -255,7 +255,7 @@ def _people(survey: Agreement, names: list[str], clip: bool) -> People:
 
 
 def _words(value: Any) -> str:
-    return "left out" if value is None else plain(value)
+    return "no response" if value is None else plain(value)
 
 
 def _step(attribute: Attribute, middle: bool) -> tuple[int, int]:

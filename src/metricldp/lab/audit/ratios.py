@@ -109,9 +109,9 @@ def seen(found: Table, pairs: Sequence[Pair], events: Sequence[Event]) -> tuple[
 def test_pool(family: Family, found: Table, pool: Sequence[Pair], events: Sequence[Event]) -> None:
     """Each pair with the event that would tell."""
     hits, total = seen(found, pool, events)
-    words = f"{pool[0].words}, and {len(pool) - 1} more such pairs"
+    words = f"{pool[0].words}, and {len(pool) - 1} similar pairs"
     whole_pair = pool[0]._replace(words=words)
-    told = ratio_words(whole_pair, "what tells each apart", hits, total)
+    told = ratio_words(whole_pair, "the best event of each pair", hits, total)
     family.single(hits, total, from_odds(pool[0].allowed), told, whole_pair.about)
 
 

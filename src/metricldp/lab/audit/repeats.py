@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.attributes.answered import label
 from metricldp.lab.audit.clients import Client
 from metricldp.lab.audit.design import Person
 from metricldp.lab.audit.sample import Features, as_rows
@@ -39,9 +40,9 @@ def test_repeats(
         for start in (0, lag):
             first, second = _apart(bits[start:], lag)
             _test(family, features, first, second, f"reports {lag} apart in a row", "in a row")
-    told = "reports at the same place after two starts"
+    told = "reports at the same position after two starts"
     for other in runs[1:]:
-        _test(family, features, runs[0], other, told, "started anew")
+        _test(family, features, runs[0], other, told, "after a restart")
 
 
 def _bits(survey: Agreement, client: Client, person: Person, count: int) -> Bits:
@@ -72,7 +73,7 @@ def _test(
 ) -> None:
     half = len(first) // 2
     places = [(0, first.shape[1]), *((start, end) for _, start, end in features.columns)]
-    names = ["whole reports", *(name for name, *_ in features.columns)]
+    names = ["whole reports", *(label(name) for name, *_ in features.columns)]
     for (start, end), name in zip(places, names, strict=True):
         a, c = first[:half, start:end], first[half : 2 * half, start:end]
         b, d = second[:half, start:end], second[half : 2 * half, start:end]
@@ -82,7 +83,7 @@ def _test(
         for more in (True, False):
             seen = alike if more else total - alike
             told = (
-                f"{words}, {name}: {'more' if more else 'less'} alike than others in {seen:,} of "
-                f"{total:,} cases, half of them are to be expected"
+                f"{words}, {name}: {'more' if more else 'less'} similar than others in {seen:,} of "
+                f"{total:,} cases, where {total / 2:,.0f} are expected"
             )
             family.single(seen, total, 0.5, told, about)

@@ -6,23 +6,24 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from metricldp.attributes.answered import label
 from metricldp.basics.text import counted, filled, table
 from metricldp.lab.audit.trials import FOUND
 
 VERDICTS = {
-    "privacy": "no two values can be told apart better than the metric allows",
-    "law": "reports have the law that the survey promises",
-    "coins": "no coin is used twice",
-    "form": "reports are well-formed, and values outside of a domain are refused",
+    "privacy": "no violation of the metric was detected",
+    "distribution": "reports have the output distribution of the survey",
+    "randomness": "reports are independent; no reuse of random words was detected",
+    "format": "reports are well-formed, and values outside of their domain are rejected",
 }
 _BROKEN = {
-    "privacy": "values can be told apart better than the metric allows",
-    "law": "reports have another law than the survey promises: answers will be wrong",
-    "coins": "coins are used twice: noise can be taken away again",
-    "form": "reports that a collector refuses, or values that a client should refuse",
+    "privacy": "reports of two values differ more than the metric allows",
+    "distribution": "reports have another output distribution: estimates will be biased",
+    "randomness": "random words are used twice: noise can be removed",
+    "format": "some reports would be rejected, or invalid values are accepted",
 }
 _UNREAD = ("kind", "length")
-_OPEN = "nothing was found, but reports that are no bytes or of another length were not read whole"
+_OPEN = "no failure, but reports that are not bytes or have another length were not read in full"
 
 _MOST_LISTED = 20
 """Findings in the text."""
@@ -33,7 +34,7 @@ class Finding:
     """Something that is wrong."""
 
     verdict: str
-    """One of privacy, law, coins and form."""
+    """One of privacy, distribution, randomness and format."""
     family: str
     """The tests that found it, or the reason that a collector gives."""
     words: str
@@ -82,7 +83,7 @@ class Audit:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """Of privacy, law, coins and form: broken, holds, or open if not all could be read."""
+        """Of each verdict: broken, holds, or open if not all reports could be read."""
         found = {finding.verdict for finding in self.findings}
         unread = any(finding.family in _UNREAD for finding in self.findings)
         rest = "open" if unread else "holds"
@@ -121,8 +122,8 @@ class Audit:
     def _head(self) -> str:
         return (
             f"Survey {self.fingerprint[:16]}, {self.client}: {counted(self.reports, 'report')}, "
-            f"{self.repeats:,} more of one person, {sum(self.tests.values()):,} exact tests. An "
-            "encoder that keeps its promise fails with a probability of at most "
+            f"{self.repeats:,} more of one respondent, {sum(self.tests.values()):,} exact tests. A "
+            "correct client fails with a probability of at most "
             f"{self.false_alarm:g}."
         )
 
@@ -138,9 +139,9 @@ class Audit:
     def _listed(self) -> list[str]:
         if not self.findings:
             return []
-        rows = [("broken", "chance", "what was seen")]
+        rows = [("verdict", "p-value", "observation")]
         for f in self.findings[:_MOST_LISTED]:
-            others = f"; and {counted(f.others, 'test')} like it" if f.others else ""
+            others = f"; and {counted(f.others, 'similar test')}" if f.others else ""
             rows.append((f.verdict, f"{f.chance:.1g}", f.words + others))
         text, more = table(rows, left=3), len(self.findings) - _MOST_LISTED
         return [f"{text}\nand {counted(more, 'more', 'more')}, in .findings" if more > 0 else text]
@@ -148,22 +149,23 @@ class Audit:
     @property
     def _powers(self) -> str:
         excesses = list(self.power[0].needed) if self.power else []
-        heads = [f"{excess:g} needs" for excess in excesses]
-        rows = [("attribute", "pairs", "allowed", "found if all", "found if one", *heads)]
+        heads = [f"n for {excess:g}" for excess in excesses]
+        rows = [("attribute", "pairs", "allowed", "all pairs", "one pair", *heads)]
         for power in self.power:
             found = (_shown(power.everywhere), _shown(power.one_pair))
             needed = [_round(power.needed[excess]) for excess in excesses]
             rows.append(
-                (power.attribute, str(power.pairs), f"{power.allowed:.4g}", *found, *needed)
+                (label(power.attribute), str(power.pairs), f"{power.allowed:.4g}", *found, *needed)
             )
         return table(rows)
 
     @property
     def _last(self) -> str:
         return (
-            "The table has the excess of epsilon that this audit finds with probability "
-            f"{FOUND:g}, in all pairs of values or in a single one, and the reports that other "
-            "excesses in all pairs need. What is rarer than that it cannot see, nor time or memory."
+            "The table shows which excess of epsilon this audit detects with probability "
+            f"{FOUND:g}, if all pairs of values have it or a single one, and the reports (n) that "
+            "other excesses in all pairs need. The audit does not detect rarer events, timing "
+            "leaks or stored data."
         )
 
 

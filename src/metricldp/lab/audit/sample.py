@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from metricldp.attributes.answered import label
 from metricldp.basics.progress import Progress
 from metricldp.channels.fields import Column
 from metricldp.lab.audit.clients import Client, Reports
@@ -33,7 +34,7 @@ _PARTS = 8
 """Of an integer so many cuts are looked at together with other features."""
 MAX_TOGETHER = 320
 """Features that are looked at in pairs."""
-NOBODY = "valid people refused"
+NOBODY = "valid responses rejected"
 """Why there is no report, among the reasons of a collector."""
 
 
@@ -128,8 +129,8 @@ class Features:
         """Of all features, in the order of the counts."""
         bits = [f"bit {k + 1} of the header" for k in range(self.start)]
         for name, start, end in self.columns:
-            bits += [f"bit {k + 1} of {name}" for k in range(end - start)]
-        bits += [f"bit {k + 1} behind the last field" for k in range(8 * self._width - len(bits))]
+            bits += [f"bit {k + 1} of {label(name)}" for k in range(end - start)]
+        bits += [f"bit {k + 1} after the last field" for k in range(8 * self._width - len(bits))]
         found = [*bits, "right length", "a report"]
         for name, cuts in zip(self._number_names, self._cuts, strict=True):
             found += [f"{name} at most {cut}" for cut in cuts]
@@ -148,7 +149,7 @@ class Features:
             field = self.survey.fields[name]
             parts = field.numbers(field.unpack(bits[:, start:end]))
             for k, numbers in enumerate(parts):
-                told = name if len(parts) == 1 else f"part {k + 1} of {name}"
+                told = label(name) if len(parts) == 1 else f"part {k + 1} of {label(name)}"
                 found.append((f"the number of {told}", numbers))
         return found
 

@@ -90,8 +90,8 @@ class Planar(JointChannel):
             if not at_most_exp(ratio, channel.distance(x, other)):
                 here, there = (", ".join(map(str, cell)) for cell in (x, other))
                 raise CertificateError(
-                    f"planar Laplace noise tells {here} from {there} too well with 64-bit words; "
-                    "use a larger epsilon per step"
+                    f"planar Laplace noise exceeds the distance of {here} and {there} with 64-bit "
+                    "words; use a larger epsilon per step"
                 )
         return channel
 

@@ -172,5 +172,6 @@ def _asking(engine: Engine, files: Files) -> Iterator[None]:
         why = getattr(wrong, "strerror", None) or type(wrong).__name__
         raise InvalidReportError(
             "file",
-            f"{engine.name} could not read the reports: {why}; {engine.name} itself can tell more",
+            f"{engine.name} could not read the reports: {why}; read them with "
+            f"{engine.name} alone to see its error",
         ) from None

@@ -80,7 +80,7 @@ def _frame(
     survey: Agreement, frame: Any, owner: str, engine: str, unmarked: bool, counted: set[str]
 ) -> Rows:
     if engine not in (AUTO, owner):
-        raise QueryError(f"{type(frame).__name__} is of {owner}; say engine={owner!r}")
+        raise QueryError(f"{type(frame).__name__} is of {owner}; use engine={owner!r}")
     _check_vouched(unmarked, f"this {type(frame).__name__}")
     check_uncounted([TableKey.of(frame)], counted, "these reports")
     count_table(frame, counted)
