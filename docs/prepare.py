@@ -36,6 +36,7 @@ TEMPLATE = re.compile(r"\{\{ (?P<call>\w+\(.*?\)) \}\}")
 FORMULA = re.compile(
     r"^\$\$\n(?P<block>.*?)\n\$\$$|\$`(?P<line>[^`]+)`\$", re.MULTILINE | re.DOTALL
 )
+INIT_VAR = re.compile(r"^InitVar\[(.*)\]$")
 PARAMETERS = re.compile(r"^Parameters:\n((?:    .*\n?)+)", re.MULTILINE)
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s:]+)\)")
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
@@ -133,11 +134,13 @@ def _argument(one: inspect.Parameter) -> str:
     stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
     word = stars + one.name
     if one.annotation is not one.empty:
-        word += f": {getattr(one.annotation, 'type', one.annotation)}"  # of an InitVar
+        annotation = INIT_VAR.sub(r"\1", str(one.annotation))
+        word += f": {annotation}"
     if one.default is one.empty:
         return word
     plain = isinstance(one.default, str | int | float | tuple | None)
-    return f"{word} = {one.default!r}" if plain else f"{word} = ..."
+    default = json.dumps(one.default) if isinstance(one.default, str) else repr(one.default)
+    return f"{word} = {default}" if plain else f"{word} = ..."
 
 
 def markdown(docstring: str) -> str:
@@ -161,9 +164,7 @@ def _parameters(section: re.Match[str]) -> str:
     def item(match: re.Match[str]) -> str:
         return f"- `{match[1].replace(', ', '`, `')}`: "
 
-    return "\n" + re.sub(
-        r"^(\w+(?:, \w+)*): ", item, textwrap.dedent(section[1]), flags=re.MULTILINE
-    )
+    return re.sub(r"^(\w+(?:, \w+)*): ", item, textwrap.dedent(section[1]), flags=re.MULTILINE)
 
 
 # Command line ------------------------------------------------------------------------------------
