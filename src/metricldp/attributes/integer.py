@@ -28,7 +28,7 @@ class Integer(base.Discrete, OnLine):
 
     Parameters:
         low, high: The smallest and the largest value. Values from 0 to 1 may also be booleans.
-        epsilon: The privacy loss between close values; `within`, `per` or `metric` says which
+        epsilon: The privacy loss between close values; `within`, `per` or `metric` states which
             values are close. Any report is at most e^epsilon times as likely for one of them as
             for the other.
         within: Any two values up to this far apart have at most epsilon. Each further such

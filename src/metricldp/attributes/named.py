@@ -82,7 +82,7 @@ class Ordinal(Named, OnLine):
     Parameters:
         levels: The names, from the lowest to the highest.
         epsilon: The privacy loss between neighbouring levels, unless `within`, `per` or `metric`
-            says otherwise; distances are numbers of steps.
+            states otherwise; distances are numbers of steps.
         within, per, metric, max_epsilon, cyclic, optional, mechanism, workload: As for Integer.
     """
 
@@ -112,7 +112,7 @@ class Ordinal(Named, OnLine):
 
 @dataclass(frozen=True, repr=False)
 class Categorical(Named):
-    """Named categories without an order; every two are equally far apart, unless `metric` says.
+    """Named categories without an order; all pairs are equally far apart without `metric`.
 
     Parameters:
         categories: The names.
