@@ -1,8 +1,8 @@
 """Prepare the pages of the site in build/docs, before the site generator runs.
 
 Pages are the Markdown files of docs/, and CONTRIBUTING.md, SECURITY.md and CHANGELOG.md. Templates
-such as `{{ result("errors", "age", "se") }}` are filled, formulas become MathML, and links that
-leave docs/ become text. `--watch` prepares changed pages until it is interrupted.
+such as `{{ result("sizes", "rows", "report", "bytes") }}` are filled, formulas become MathML, and
+links that leave docs/ become text. `--watch` prepares changed pages until it is interrupted.
 """
 
 import argparse
@@ -49,10 +49,13 @@ WIDEST = 88
 
 
 def result(name: str, *keys: str | int) -> str:
-    """A value of docs/results/NAME.json, found by its keys."""
+    """A value of docs/results/NAME.json, found by its keys; a text finds the row that has it."""
     value = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
     for key in keys:
-        value = value[key]
+        if isinstance(value, list) and isinstance(key, str):
+            [value] = [row for row in value if key in row.values()]
+        else:
+            value = value[key]
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
     if isinstance(value, str | int):

@@ -4,6 +4,7 @@ docs/prepare.py copies the pages that tests/test_docs.py runs, and fills their t
 """
 
 import inspect
+import json
 import os
 import re
 import shutil
@@ -103,15 +104,31 @@ def fill(text):
 
 def test_values_come_from_saved_results(monkeypatch, tmp_path):
     monkeypatch.setattr(prepare, "RESULTS", tmp_path)
-    saved = '{"age": {"se": 0.012345, "n": 50000, "rows": [{"mb": 2345.6}]}, "name": "additive"}'
-    (tmp_path / "errors.json").write_text(saved, "utf-8")
+    rows = [{"mb": 2345.6}, {"case": "wide", "mb": 7}]
+    saved = {"age": {"se": 0.012345, "n": 50000, "rows": rows}, "name": "additive"}
+    (tmp_path / "errors.json").write_text(json.dumps(saved), "utf-8")
     assert fill('SE {{ result("errors", "age", "se") }}.') == "SE 0.0123."
     assert fill('{{ result("errors", "age", "n") }}') == "50,000"
     assert fill('{{ result("errors", "age", "rows", 0, "mb") }} MB') == "2,346 MB"
     assert fill('`{{ result("errors", "name") }}`') == "`additive`"
-    for wrong in ('result("errors", "height")', 'result("none", "age")', 'result("errors", "age")'):
-        with pytest.raises((KeyError, FileNotFoundError, TypeError)):
+    assert fill('{{ result("errors", "age", "rows", "wide", "mb") }}') == "7"
+    for wrong in (
+        *('result("errors", "height")', 'result("none", "age")', 'result("errors", "age")'),
+        'result("errors", "age", "rows", "none")',
+    ):
+        with pytest.raises((KeyError, FileNotFoundError, TypeError, ValueError)):
             fill(f"{{{{ {wrong} }}}}")
+
+
+def test_saved_results_are_those_of_their_scripts(tmp_path):
+    script = [sys.executable, ROOT / "benchmarks" / "sizes.py", "--output", tmp_path]
+    subprocess.run(script, cwd=tmp_path, check=True, capture_output=True)
+    saved, fresh = (
+        json.loads((folder / "sizes.json").read_text("utf-8"))["rows"]
+        for folder in (prepare.RESULTS, tmp_path)
+    )
+    assert saved == fresh, "run python benchmarks/sizes.py --output docs/results"
+    assert [path.name for path in prepare.RESULTS.iterdir()] == ["sizes.json"]
 
 
 def test_links_to_other_files_of_the_project_become_words():
