@@ -316,7 +316,7 @@ def test_signatures_and_formulas_are_on_the_site(site):
 @pytest.mark.parametrize(
     "wrong", ["[a](none.md)", "[a](glossary.md#none)", "![a](none.png)", '{{ api("None") }}']
 )
-def test_a_broken_link_picture_or_template_fails_the_build(tmp_path, wrong):
+def test_a_broken_link_picture_or_template_fails_the_build(site, tmp_path, wrong):
     root = copy_of_project(tmp_path)
     with Path(root / "docs" / "index.md").open("a", encoding="utf-8") as page:
         page.write(f"\n{wrong}\n")
@@ -344,7 +344,7 @@ def test_search_works_from_a_folder_without_a_network(site, chromium):
     page.goto((site / "index.html").as_uri())
     page.click("button.md-search__button")
     page.locator("input[type=text]").fill("accountant")
-    page.get_by_text("Accountant.add").wait_for(timeout=20_000)
+    page.get_by_role("option", name="Accountant.add").wait_for(timeout=20_000)
     assert all(address.startswith(("file:", "data:", "about:")) for address in requests)
 
 
