@@ -48,11 +48,12 @@ bench: .venv-bench/.runs
 
 # The site, to be opened at build/site/index.html. A broken link or anchor fails.
 docs: .venv-docs/.runs
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict
+	.venv-docs/bin/python docs/prepare.py
+	.venv-docs/bin/zensical build --clean --strict
 
-# The site while you write: it is built again whenever a page changes.
+# The site while you write: pages are prepared and built again when they change.
 docs-live: .venv-docs/.runs
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs serve
+	.venv-docs/bin/python docs/prepare.py --watch & trap "kill $$!" EXIT; .venv-docs/bin/zensical serve
 
 # The notebooks of examples/notebooks anew, with their outputs. About a minute.
 notebooks: .venv-notebooks/.runs
@@ -67,7 +68,7 @@ format: .venv/.tests
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf clients/js/node_modules .venv .venv-bench .venv-docs .venv-notebooks build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf clients/js/node_modules .venv .venv-bench .venv-docs .venv-notebooks .cache build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # An environment of its own, with a pip that knows dependency groups (25.1 or newer).
 define environment

@@ -6,6 +6,7 @@ Each list grows with every part of the package that is rewritten.
 import ast
 import inspect
 import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -33,6 +34,23 @@ from metricldp.collector.page import pages
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "metricldp"
+DOCS = ROOT / "docs"
+sys.path.append(str(DOCS))
+import prepare  # noqa: E402
+import words  # noqa: E402
+
+NOT_REWRITTEN = (
+    *("survey-file*.md", "formats*.md", "paper*.md", "compare*.md", "peers*.md", "metrics*.md"),
+    *("matrix.md", "mechanisms.md", "benchmarks*.md", "guarantees-*.md", "architecture.md"),
+)
+"""Pages of the specification and of research, which keep their words until they are rewritten."""
+GUIDE = sorted(
+    path.relative_to(DOCS).as_posix()
+    for path in DOCS.rglob("*.md")
+    if path.parent != DOCS or not any(path.match(pattern) for pattern in NOT_REWRITTEN)
+)
+MOST_WORDS = {"glossary.md": 800, "changelog.md": 1_500, "contributing.md": 600}
+"""Words of a page, as `python docs/words.py` counts them."""
 
 IDENTIFIERS = (
     *("answer", "answers", "ask", "asked", "blur", "bracket", "cap", "coins", "decode", "decoded"),
@@ -148,6 +166,48 @@ def test_readme_uses_standard_terms():
     assert not wrong_words(prose)
     words = [line for line in prose.splitlines() if not line.startswith("|")]
     assert len(" ".join(words).split()) <= 900
+
+
+def without_code(text):
+    """The prose of a page: neither blocks of code nor code between backticks."""
+    return re.sub(r"`[^`]+`", "", words.without_code(text))
+
+
+@pytest.mark.parametrize("page", [*GUIDE, *prepare.PROJECT_FILES])
+def test_pages_of_the_guide_use_standard_terms(page):
+    assert not wrong_words(without_code(prepare.prepared(page)))
+
+
+def test_wrong_words_of_a_page_are_noticed():
+    assert wrong_words(without_code("What is promised.\n\n```python\ncoins = 1\n```\n")) == [
+        "promised"
+    ]
+    assert not wrong_words(without_code("Call `ledger.add`.\n\n```text\nrefused\n```\n"))
+
+
+def test_only_pages_that_exist_are_excepted():
+    for pattern in NOT_REWRITTEN:
+        assert list(DOCS.glob(pattern)), pattern
+
+
+@pytest.mark.parametrize("page", MOST_WORDS)
+def test_pages_are_not_longer_than_planned(page):
+    assert len(words.words(prepare.pages()[page].read_text("utf-8"))) <= MOST_WORDS[page]
+
+
+def test_words_sentences_and_reading_ease_are_counted():
+    text = "# Title\n\nThe cat sat. It `saw(a, b)`:\n\n```python\nx = 1\n```\n\n| a | b |\n"
+    assert words.words(text) == ["Title", "The", "cat", "sat", "It", "code", "a", "b"]
+    assert words.sentences(text) == [["The", "cat", "sat"], ["It", "code"]]
+    assert words.reading_ease("The cat sat on the mat.") == pytest.approx(206.835 - 6.09 - 84.6)
+    assert words.reading_ease("Organizational considerations.") < 0
+    assert [words.syllables(w) for w in ("made", "noise", "table", "estimate", "added")] == [
+        1,
+        1,
+        2,
+        3,
+        2,
+    ]
 
 
 # Help

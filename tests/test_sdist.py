@@ -25,7 +25,7 @@ def project():
     found = {ROOT / name for name in FILES}
     for folder in FOLDERS:
         found |= {path for path in (ROOT / folder).rglob("*") if path.is_file()}
-    skipped = {"__pycache__", "results", "node_modules"}
+    skipped = {"__pycache__", "node_modules"}
     names = (path.relative_to(ROOT) for path in found)
     return {
         str(name)

@@ -1,8 +1,10 @@
-"""The documentation site builds strictly, has every page in its navigation, and stays at home.
+"""The documentation site builds strictly, has every page in its menu, and needs no network.
 
-The pages are the files that tests/test_docs.py runs; nothing is copied.
+docs/prepare.py copies the pages that tests/test_docs.py runs, and fills their templates.
 """
 
+import inspect
+import json
 import os
 import re
 import shutil
@@ -13,35 +15,42 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import typer
 
 import metricldp
-from test_docs import READ, ROOT, RUN
+from metricldp.cli import main as cli
+from test_docs import READ, ROOT, RUN, prepare
+from test_public_interface import MEMBERS, MISSING_MEMBERS
 
 DOCS = ROOT / "docs"
-CONFIG = (ROOT / "mkdocs.yml").read_text("utf-8")
 LONGEST = 330
 """Lines of a page: longer ones are split."""
 
 
 def pages():
-    """All pages, by the name that the navigation has for them."""
+    """The pages in docs/, by their name on the site."""
     return {path.relative_to(DOCS).as_posix(): path for path in DOCS.rglob("*.md")}
 
 
-def in_the_navigation(config=CONFIG):
-    found = re.search(r"^nav:\n((?:[ #].*\n|\n)*)", config, re.MULTILINE)
-    return re.findall(r"^ +- .*: (\S+\.md)$", found[1], re.MULTILINE)
+# Pages --------------------------------------------------------------------------------------------
 
 
-def test_every_page_is_in_the_navigation_once():
-    named = in_the_navigation()
-    above = {f"{path.stem.lower()}.md" for path in ROOT.glob("*.md")} - {"readme.md"}
-    assert sorted(named) == sorted({*pages(), *above}), "mkdocs.yml: a line under nav for each page"
+def test_every_page_is_in_the_menu_once_and_every_picture_exists():
+    assert prepare.mistakes() == []
 
 
-def test_a_page_that_is_left_out_is_noticed():
-    assert "glossary.md" in in_the_navigation()
-    assert "glossary.md" not in in_the_navigation(CONFIG.replace("glossary.md", "other.md"))
+def test_missing_pages_and_pictures_are_noticed(monkeypatch, tmp_path):
+    other = tmp_path / "glossary.md"
+    other.write_text("![a](none.png)\n", "utf-8")
+    known = prepare.pages()
+    changed = known | {"glossary.md": other, "new.md": known["glossary.md"]}
+    del changed["audit.md"]
+    monkeypatch.setattr(prepare, "pages", lambda: changed)
+    assert set(prepare.mistakes()) >= {
+        "zensical.toml has audit.md, which does not exist",
+        "zensical.toml needs new.md once in nav",
+        "glossary.md shows none.png, which does not exist",
+    }
 
 
 def test_the_examples_of_every_page_are_run():
@@ -86,27 +95,139 @@ def test_files_that_are_named_exist(path):
         assert any(place.exists() for place in places), f"{path.name} names {name}"
 
 
-def test_every_public_name_is_in_the_api_reference():
+# Templates ----------------------------------------------------------------------------------------
+
+
+def fill(text):
+    return prepare.TEMPLATE.sub(prepare.fill, text)
+
+
+def test_values_come_from_saved_results(monkeypatch, tmp_path):
+    monkeypatch.setattr(prepare, "RESULTS", tmp_path)
+    rows = [{"mb": 2345.6}, {"case": "wide", "mb": 7}]
+    saved = {"age": {"se": 0.012345, "n": 50000, "rows": rows}, "name": "additive"}
+    (tmp_path / "errors.json").write_text(json.dumps(saved), "utf-8")
+    assert fill('SE {{ result("errors", "age", "se") }}.') == "SE 0.0123."
+    assert fill('{{ result("errors", "age", "n") }}') == "50,000"
+    assert fill('{{ result("errors", "age", "rows", 0, "mb") }} MB') == "2,346 MB"
+    assert fill('`{{ result("errors", "name") }}`') == "`additive`"
+    assert fill('{{ result("errors", "age", "rows", "wide", "mb") }}') == "7"
+    for wrong in (
+        *('result("errors", "height")', 'result("none", "age")', 'result("errors", "age")'),
+        'result("errors", "age", "rows", "none")',
+    ):
+        with pytest.raises((KeyError, FileNotFoundError, TypeError, ValueError)):
+            fill(f"{{{{ {wrong} }}}}")
+
+
+def test_saved_results_are_those_of_their_scripts(tmp_path):
+    script = [sys.executable, ROOT / "benchmarks" / "sizes.py", "--output", tmp_path]
+    subprocess.run(script, cwd=tmp_path, check=True, capture_output=True)
+    saved, fresh = (
+        json.loads((folder / "sizes.json").read_text("utf-8"))["rows"]
+        for folder in (prepare.RESULTS, tmp_path)
+    )
+    assert saved == fresh, "run python benchmarks/sizes.py --output docs/results"
+    assert [path.name for path in prepare.RESULTS.iterdir()] == ["sizes.json"]
+
+
+def test_links_to_other_files_of_the_project_become_words():
+    def linked(text, folder):
+        where = prepare.PurePosixPath(folder)
+        return prepare.LINK.sub(lambda link: prepare.within_the_site(link, where), text)
+
+    assert linked("[a](api/survey.md#Survey)", "docs") == "[a](api/survey.md#Survey)"
+    assert linked("[a](../SECURITY.md)", "docs") == "[a](security.md)"
+    assert linked("[a](../../CHANGELOG.md)", "docs/api") == "[a](../changelog.md)"
+    assert linked("[a](docs/audit.md#x)", ".") == "[a](audit.md#x)"
+    assert linked("[a](SECURITY.md)", ".") == "[a](security.md)"
+    assert linked("[a](../src/metricldp/api.py)", "docs") == "a (`src/metricldp/api.py`)"
+    assert linked("[`LICENSE`](../LICENSE)", "docs") == "`LICENSE`"
+
+
+# Reference ----------------------------------------------------------------------------------------
+
+
+def documented():
+    """The public names of the API pages, each with the members that are listed."""
     text = "\n".join(path.read_text("utf-8") for path in (DOCS / "api").glob("*.md"))
-    named = re.findall(r"^::: metricldp\.(\w+)$", text, re.MULTILINE)
-    assert sorted(named) == sorted(name for name in metricldp.__all__ if name[0] != "_")
+    calls = re.findall(r"^\{\{ api\((.*)\) \}\}$", text, re.MULTILINE)
+    lists = [re.findall(r'"([^"]+)"', call) for call in calls]
+    return {name.removesuffix("(...)"): set(members) for name, *members in lists}
 
 
-@pytest.mark.parametrize("name", ["Survey", "Tally"])
+def test_every_public_name_is_in_the_api_reference():
+    assert sorted(documented()) == sorted({*metricldp.__all__} - {"__version__"})
+
+
+@pytest.mark.parametrize("name", sorted(set(MEMBERS) & set(metricldp.__all__)))
 def test_every_method_is_in_the_api_reference(name):
-    text = (DOCS / "api" / f"{name.lower()}.md").read_text("utf-8")
-    listed = text.partition(f"::: metricldp.{name}\n")[2].partition("\n:::")[0]
-    named = set(re.findall(r"^ +- (\w+)$", listed, re.MULTILINE))
-    inner = {"asked", "block_of", "canonical", "fixed", "tabled"}  # for the package itself
-    inner |= {"layout_for", "profile"}
-    assert named == {n for n in dir(getattr(metricldp, name)) if n[0] != "_"} - inner
+    existing = MEMBERS[name] - set(MISSING_MEMBERS.get(name, "").split())
+    value = getattr(metricldp, name)
+    arguments = set(inspect.signature(value.__init__).parameters)
+    assert documented()[name] - {"distance"} == existing - (
+        set() if name in ("Survey", "Tally", "Estimate", "EstimateTable") else arguments
+    )
+
+
+def test_api_pages_have_signatures_and_docstrings():
+    text = prepare.prepared("api/survey.md")
+    assert (
+        "### `Survey.verify` { #Survey.verify }\n\n```python\nverify(fingerprint: str)\n```" in text
+    )
+    assert "Survey.load(path: str | Path" in text  # a class method
+    assert "fingerprint: str\n```" in text  # a property
+    assert "```pycon\n>>> from metricldp import" in text
+    assert "{{" not in text
+    with pytest.raises(ValueError, match="Survey has no member none"):
+        prepare.api("Survey", "none")
+
+
+def commands(group, before=""):
+    """Every command by its name, those of groups such as `token new` as well."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{before}{name} ")
+        else:
+            yield before + name, command
+
+
+COMMANDS = dict(commands(typer.main.get_command(cli.app)))
+PAGE = prepare.prepared("commands.md")
+SHARED = PAGE.partition("## Arguments and options of several commands")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_described_with_all_its_arguments_and_options(name):
+    anchor = name.replace(" ", "-")
+    section = PAGE.partition(f"### `{name}` {{ #{anchor} }}\n")[2].partition("\n##")[0]
+    assert COMMANDS[name].help in section
+    assert f"metricldp {name} " in section
+    for one in COMMANDS[name].params:
+        if not one.hidden:
+            words = [o for o in one.opts if o[0] == "-"] or [(one.metavar or one.name).upper()]
+            assert all(word in section for word in words)
+            text = one.help.replace("|", "\\|")
+            assert f"| {text}" in section + SHARED
+
+
+def test_the_commands_are_those_of_the_application():
+    assert {"demo", "query count", "collector token new", "lab audit"} <= set(COMMANDS)
+
+
+def test_arguments_of_several_commands_are_described_once():
+    assert PAGE.count("| Print JSON |") == 1
+    assert PAGE.count("Replace existing files") == 1
+
+
+# The site -----------------------------------------------------------------------------------------
 
 
 def test_nothing_of_the_site_names_a_host():
     for path in (DOCS / "assets").iterdir():
         text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
         assert "://" not in text, path.name
-    assert "://" not in CONFIG
+    assert "://" not in (ROOT / "zensical.toml").read_text("utf-8")
 
 
 class Loaded(HTMLParser):
@@ -124,37 +245,51 @@ class Loaded(HTMLParser):
             self.found.add(given["href"])
 
 
-def mkdocs():
-    """The interpreter that has mkdocs: this one, or that of `make docs`."""
-    if find_spec("mkdocs") and find_spec("mkdocstrings") and find_spec("material"):
+def interpreter():
+    """The interpreter that has the site generator: this one, or that of `make docs`."""
+    if find_spec("zensical") and find_spec("latex2mathml"):
         return sys.executable
     for python in (".venv-docs/bin/python", ".venv-docs/Scripts/python.exe"):
         if (ROOT / python).exists():
             return str(ROOT / python)
-    return pytest.skip("mkdocs is not installed; make docs installs it")
+    return pytest.skip("Zensical is not installed; make docs installs it")
 
 
-def build(root, output):
-    words = [mkdocs(), "-m", "mkdocs", "build", "--strict", "--site-dir", output]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(
-        words, cwd=root, env=environment, capture_output=True, text=True, check=False
-    )
+def build(root):
+    """Run the two commands of `make docs`; the last one that ran."""
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    for words in (["docs/prepare.py"], ["-m", "zensical", "build", "--clean", "--strict"]):
+        command = [interpreter(), *words]
+        done = subprocess.run(
+            command, cwd=root, env=environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            break
+    return done
+
+
+def copy_of_project(folder):
+    """What the site is built from."""
+    for name in ("docs", "src"):
+        shutil.copytree(ROOT / name, folder / name)
+    for path in (*ROOT.glob("*.md"), ROOT / "zensical.toml"):
+        shutil.copy(path, folder / path.name)
+    return folder
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    output = tmp_path_factory.mktemp("site")
-    done = build(ROOT, output)
+    root = copy_of_project(tmp_path_factory.mktemp("project"))
+    done = build(root)
     assert done.returncode == 0, done.stdout + done.stderr
-    return output
+    return root / "build" / "site"
 
 
 @pytest.mark.slow
 def test_the_site_builds_strictly_and_has_every_page(site):
-    for name in in_the_navigation():
+    for name in prepare.navigation():
         assert (site / name).with_suffix(".html").exists(), name
-    assert (site / "search" / "search_index.js").stat().st_size > 100_000
+    assert (site / "search.js").stat().st_size > 100_000
 
 
 @pytest.mark.slow
@@ -169,24 +304,25 @@ def test_the_site_loads_nothing_from_elsewhere(site):
 
 
 @pytest.mark.slow
-def test_signatures_are_in_the_api_reference(site):
+def test_signatures_and_formulas_are_on_the_site(site):
     text = re.sub(r"<[^>]+>", "", (site / "api" / "survey.html").read_text("utf-8"))
-    for words in ("clip: bool = False", "certify() -&gt; Certificate", "from_toml("):
+    for words in ("clip: bool = False", "certify() -&gt; Certificate", "Survey.design("):
         assert words in text
+    assert 'id="Survey.tally"' in (site / "api" / "survey.html").read_text("utf-8")
+    assert "<msup>" in (site / "glossary.html").read_text("utf-8")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrong", ["none.md", "glossary.md#none"])
-def test_a_broken_link_fails_the_build(tmp_path, wrong):
-    for name in ("docs", "src"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    for path in (*ROOT.glob("*.md"), ROOT / "mkdocs.yml"):
-        shutil.copy(path, tmp_path / path.name)
-    with Path(tmp_path / "docs" / "index.md").open("a", encoding="utf-8") as page:
-        page.write(f"\n[wrong]({wrong})\n")
-    done = build(tmp_path, tmp_path / "out")
+@pytest.mark.parametrize(
+    "wrong", ["[a](none.md)", "[a](glossary.md#none)", "![a](none.png)", '{{ api("None") }}']
+)
+def test_a_broken_link_picture_or_template_fails_the_build(site, tmp_path, wrong):
+    root = copy_of_project(tmp_path)
+    with Path(root / "docs" / "index.md").open("a", encoding="utf-8") as page:
+        page.write(f"\n{wrong}\n")
+    done = build(root)
     assert done.returncode != 0
-    assert wrong.partition("#")[2] or wrong in done.stdout + done.stderr
+    assert re.search(r"none|None|does not exist", done.stdout + done.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +330,7 @@ def chromium():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
-        pytest.skip("no chromium to be had")
+        pytest.skip("Chromium is not installed")
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
@@ -202,21 +338,32 @@ def chromium():
 
 
 @pytest.mark.slow
-def test_search_works_from_a_folder_and_asks_nobody(site, chromium):
-    page, elsewhere = chromium.new_page(), []
-    page.on("request", lambda asked: elsewhere.append(asked.url))
+def test_search_works_from_a_folder_without_a_network(site, chromium):
+    page, requests = chromium.new_page(), []
+    page.on("request", lambda request: requests.append(request.url))
     page.goto((site / "index.html").as_uri())
-    page.click("input.md-search__input")
-    page.keyboard.type("ledger", delay=20)
-    page.wait_for_selector(".md-search-result__article", timeout=20_000)
-    assert "ledger" in page.inner_text(".md-search-result__list").lower()
-    assert all(address.startswith(("file:", "data:", "about:")) for address in elsewhere)
+    page.click("button.md-search__button")
+    page.locator("input[type=text]").fill("accountant")
+    page.get_by_role("option", name="Accountant.add").wait_for(timeout=20_000)
+    assert all(address.startswith(("file:", "data:", "about:")) for address in requests)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_colours_follow_the_system(site, chromium, scheme):
+    page = chromium.new_page(color_scheme=scheme)
+    page.goto((site / "index.html").as_uri())
+    page.wait_for_selector(
+        f'body[data-md-color-scheme="{"slate" if scheme == "dark" else "default"}"]'
+    )
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, re.findall(r"\d+", colour)[:3])) < 60) == (scheme == "dark")
 
 
 @pytest.mark.slow
 def test_no_page_is_wider_than_a_phone(site, chromium):
     page = chromium.new_page(viewport={"width": 390, "height": 844})
-    for name in in_the_navigation():
+    for name in prepare.navigation():
         page.goto((site / name).with_suffix(".html").as_uri(), wait_until="domcontentloaded")
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 390, f"{name} is {width} wide"

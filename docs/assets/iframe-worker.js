@@ -1,17 +1,22 @@
-// Search from a folder, without a server: there browsers start no workers, so a hidden frame does the work.
-// The theme knows this file by its name, and would otherwise load one from the network.
+// Search in a site opened from a folder, where browsers start no workers: a hidden frame runs the script of the worker.
+// Without this file Zensical would load one from the network.
 if (location.protocol === "file:") {
-  window.IFrameWorker = window.Worker = class extends EventTarget {
+  // Messages are copied and arrive later, as those of a worker.
+  const later = (data, receive) => {
+    const event = new MessageEvent("message", { data: structuredClone(data) })
+    setTimeout(() => receive(event))
+  }
+  window.IFrameWorker = window.Worker = class {
     constructor(address) {
-      super()
       this.waiting = []
       this.frame = document.createElement("iframe")
       this.frame.hidden = true
       document.documentElement.append(this.frame)
       const inside = this.frame.contentWindow
-      inside.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }))
+      inside.postMessage = (data) => later(data, (event) => this.onmessage?.(event))
       const script = inside.document.createElement("script")
       script.src = address
+      script.onerror = (event) => this.onerror?.(event)
       script.onload = () => {
         this.ready = true
         this.waiting.splice(0).forEach((data) => this.postMessage(data))
@@ -21,7 +26,7 @@ if (location.protocol === "file:") {
 
     postMessage(data) {
       const inside = this.frame.contentWindow
-      if (this.ready) inside.dispatchEvent(new inside.MessageEvent("message", { data }))
+      if (this.ready) later(data, (event) => inside.onmessage?.(event))
       else this.waiting.push(data)
     }
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Survey(Agreement):
-    """Several attributes of different kinds, each with its metric and its channel.
+    """A designed survey: attributes with their privacy guarantees and fixed mechanisms.
 
     >>> from metricldp import Categorical, Integer, Survey
     >>> survey = Survey.design({
@@ -59,7 +59,7 @@ class Survey(Agreement):
     def design(
         cls, spec: SurveySpec | Mapping[str, Attribute], *, progress: Progress | None = None
     ) -> Survey:
-        """Choose mechanisms, search for their numbers, and return a survey in which all are fixed.
+        """Choose mechanisms, compute their numbers, and return a survey in which all are fixed.
 
         `progress` is called with the fraction that is done; by default a terminal shows a bar. A
         WeakGuaranteeWarning names guarantees above e^3 for values that the spec calls close, e^10

@@ -111,11 +111,14 @@ class Estimate:
     """
 
     value: float
+    """The estimate; NaN if the quantity cannot be estimated."""
     variance: float
     question: str = ""
     unit: str = "people"
+    """Unit of the value, such as people."""
     target: str = "respondents"
     notes: tuple[str, ...] = ()
+    """Remarks on the estimate, such as a bias or an approximation."""
     bounds: tuple[float, float] = (0.0, math.inf)
     """Between these the standard error is kept: at least what three people at the worst place
     add, as so few can go unseen by chance, and at most what all people there would."""
@@ -151,7 +154,7 @@ class Estimate:
 
     @property
     def stderr(self) -> float:
-        """The standard error: the root of the estimated variance, limited to its bounds."""
+        """The standard error."""
         return math.sqrt(min(max(self.variance, self.bounds[0]), self.bounds[1]))
 
     @property
@@ -167,7 +170,7 @@ class Estimate:
 
     @property
     def n(self) -> int:
-        """How many reports it is from."""
+        """Number of reports that the estimate is from."""
         return self.reports
 
     @property

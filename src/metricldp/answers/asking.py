@@ -79,7 +79,7 @@ class Asking:
 
     @property
     def n(self) -> int:
-        """How many people reported."""
+        """Number of reports."""
         return self.store.n
 
     def save(self, path: str | Path) -> None:

@@ -143,11 +143,9 @@ class Cdf(EstimateTable):
         return Interval(np.minimum(low, self.values), np.maximum(high, self.values))
 
     def poisoning_bounds(self, malicious: int) -> Interval:
-        """Between what `values` would lie if so many devices had not lied.
-
-        Whatever its weights, a monotone fit lies nowhere above all points up to it, and nowhere
-        below all points from it on.
-        """
+        """The range of each of `values` if so many of the reports are malicious, as arrays."""
+        # Whatever its weights, a monotone fit lies nowhere above all points up to it, and nowhere
+        # below all points from it on.
         ends = [self._point_moved(k, malicious) for k in range(len(self) - 1)]
         low, high = np.clip(np.array([*ends, (1.0, 1.0)]).reshape(-1, 2).T, 0.0, 1.0)
         return Interval(np.minimum.accumulate(low[::-1])[::-1], np.maximum.accumulate(high))
@@ -262,6 +260,7 @@ class Quantile(Estimate):
 
     value: Value  # type: ignore[assignment]
     probability: float = 0.5
+    """Fraction of the group that is at or below the quantile."""
     position: int = 0
     """The position of the value in the attribute's domain."""
     cdf: Cdf | None = None
@@ -290,13 +289,11 @@ class Quantile(Estimate):
     def confidence_interval(
         self, confidence_level: float = 0.95, *, method: str = AUTO, anytime: bool = False
     ) -> Interval:
-        """All values that two one-sided tests do not contradict, from the first to the last.
+        """From the first to the last value that two one-sided tests do not reject.
 
-        The true quantile x has D(x) >= 0 and D(x-1) < 0 (see `Cdf.excess`). A value stays if
-        the interval of D(x) reaches zero from below and that of D(x-1) from above. Coverage needs
-        the two tests at the true x only: each fails with probability (1 - level) / 2 at most, so x
-        stays at least as often as the level, and there is nothing to correct for the many
-        values tried. At the first position the second test is known to hold, at the last the first.
+        Let D(k) = #(x <= k) - q #(all); the true quantile x has D(x) >= 0 and D(x-1) < 0. A value
+        is in the interval if neither is rejected. Each test rejects the true x with probability
+        (1 - confidence_level) / 2 at most, so no correction for several values is needed.
 
         Of a continuous attribute the ends are the lower edge of the first and the upper edge of
         the last bin. At any time, each test has its share of the level: while one watches, the
@@ -328,11 +325,9 @@ class Quantile(Estimate):
         )
 
     def poisoning_bounds(self, malicious: int) -> Interval:
-        """Between what the value would lie if so many devices had not lied, by either method.
-
-        It is at least the first value at which enough people can be, and at most the one behind the
-        last at which they may not be.
-        """
+        """The range of the quantile if so many of the reports are malicious, by either method."""
+        # At least the first value at which enough people can be, and at most the one behind the
+        # last at which they may not be.
         ends = [test.poisoning_bounds(malicious) for test in self._cdf.excess(self.probability)]
         tie = TIE * abs(self._cdf.points[0].denominator)
         enough = [k for k, (_, high) in enumerate(ends) if high >= -tie]

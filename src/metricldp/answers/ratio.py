@@ -182,7 +182,7 @@ class Ratio(Estimate):
         )
 
     def poisoning_bounds(self, malicious: int) -> Ends:
-        """All means that so many lies could have come from; a group they could empty has any."""
+        """The range of the ratio if so many of the reports are malicious."""
         if self.lies is None or self.lie is None:
             return super().poisoning_bounds(malicious)
         least, most = sorted(end / self.scale for end in self.possible)

@@ -33,18 +33,16 @@ NOTE = "moments are estimated without bias, so noise in predictors does not atte
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """A least-squares line through what people reported.
-
-    `coefficients` are estimates by label: "intercept", a numeric predictor by its name, a level of
-    a categorical one as "region: south", against the level that `base` names.
-    """
+    """A linear regression by least squares."""
 
     outcome: str
     coefficients: EstimateTable
+    """Estimates by label: "intercept", the name of a numeric predictor, or "region: south" for a
+    level of a categorical predictor, compared with the level in `base`."""
     covariances: Floats
     """Of the coefficients, in their order."""
     base: Mapping[str, str]
-    """The level of each categorical predictor that the others are compared with."""
+    """The reference level of each categorical predictor."""
     target: str
     n: int
     question: str
@@ -53,7 +51,7 @@ class Regression:
 
     @cached_property
     def r_squared(self) -> Estimate:
-        """The share of the outcome's variance that the line explains."""
+        """The fraction of the outcome's variance that the predictors explain."""
         return self._fitting.r_squared()
 
     def __getitem__(self, label: str) -> Estimate:

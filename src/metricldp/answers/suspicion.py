@@ -53,25 +53,26 @@ class AttributeFit:
 
 @dataclass(frozen=True)
 class GoodnessOfFit:
-    """All attributes of a tally."""
+    """A test of whether any respondents could have produced the reports."""
 
     n: int
     parts: tuple[AttributeFit, ...]
     untested: tuple[str, ...] = ()
-    """Attributes whose reports have no such test."""
+    """Names of attributes that have no such test."""
 
     @property
     def pvalue(self) -> float:
-        """Of all attributes together: the smallest, times their number."""
+        """The smallest p-value of the attributes times their number (Bonferroni)."""
         return min([1.0, *(len(self.parts) * part.pvalue for part in self.parts)])
 
     def alarm(self, rate: float = 1e-3) -> bool:
-        """Whether honest reports would look so strange at most at that rate."""
+        """Whether the p-value is at most `rate`, the false-alarm rate for correct reports."""
         if not is_number(rate) or not 0 < rate < 1:
             raise QueryError(f"a false-alarm rate is between 0 and 1, not {shown(rate)}")
         return self.pvalue <= rate
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
         found = [part.to_dict() for part in self.parts]
         rest = {"untested": list(self.untested), "attributes": found}
         return {"n": self.n, "pvalue": self.pvalue, **rest}

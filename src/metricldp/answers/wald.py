@@ -39,16 +39,19 @@ _FLAT = 1e-9
 
 @dataclass(frozen=True)
 class TestResult:
-    """A statistic that is chi-square if what is tested is true, and its p-value."""
+    """A Wald test: a statistic that is chi-square under the null hypothesis, and its p-value."""
 
     question: str
     statistic: float
+    """The chi-square statistic."""
     df: int
+    """Degrees of freedom."""
     pvalue: float
+    """Probability of a statistic at least as large under the null hypothesis."""
     target: str
     notes: tuple[str, ...] = ()
     estimate: Estimate | None = None
-    """How large the effect is, where that is one number."""
+    """The size of the effect, if it is one number."""
     findings: tuple[str, str] = ("a significant effect", "no significant effect")
     """What a p-value below 0.05 says, and what any other says."""
 

@@ -120,13 +120,13 @@ class Waves:
     # Questions -----------------------------------------------------------------------------------
 
     def count(self, where: Where | None = None, *, target: str = RESPONDENTS) -> WaveAnswers:
-        """How many people of each wave meet the conditions."""
+        """The number of respondents of each wave who meet a condition."""
         return self._asked(
             lambda tally: tally.count(where, target=target), where, None, target, "people: "
         )
 
     def fraction(self, where: Where | None = None, *, target: str = RESPONDENTS) -> WaveAnswers:
-        """The same as shares; waves of different sizes are compared by these."""
+        """The fraction of respondents of each wave who meet a condition."""
         return self._asked(
             lambda tally: tally.fraction(where, target=target), where, None, target, "fraction of "
         )
@@ -134,7 +134,7 @@ class Waves:
     def sum(
         self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> WaveAnswers:
-        """The sum of an attribute over the people of each wave who meet the conditions."""
+        """The sum of an attribute in each wave."""
 
         def ask(tally: Tally) -> Estimate:
             return tally.sum(attribute, where, target=target)
@@ -144,7 +144,7 @@ class Waves:
     def mean(
         self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> WaveAnswers:
-        """The mean of an attribute over the people of each wave who meet the conditions."""
+        """The mean of an attribute in each wave."""
 
         def ask(tally: Tally) -> Estimate:
             return tally.mean(attribute, where, target=target)

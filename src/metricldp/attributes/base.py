@@ -63,7 +63,7 @@ class Attribute(ABC):
 
     epsilon: float
     max_epsilon: float | None = None
-    """No two values may be told apart better than this, however far apart they are."""
+    """Upper limit of the privacy distance of any two values."""
     mechanism: Any = "auto"
     """The mechanism: a name, a table or a Mechanism."""
     workload: Any = None
@@ -166,7 +166,7 @@ class Attribute(ABC):
         return capped(metric, max_epsilon, self.size)
 
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
-        """E of two values in the data's own words, or what another metric on positions says."""
+        """The privacy distance of two values, or their distance in another metric on positions."""
         here, there = (self._stated(value) for value in (x, other))
         return (metric or self.distances).distance(here, there)
 

@@ -41,10 +41,10 @@ STOCHASTIC = "stochastic"
 
 @dataclass(frozen=True)
 class AutoBins:
-    """What the best number of bins depends on: how many people, and how unevenly they lie.
+    """What the best number of bins depends on: respondents, and the density of their values.
 
-    `smoothness` is how dense people lie where ranges end, as a multiple of an even spread; a
-    `prior`, shares of people in equal parts of the domain, has the same information in more detail.
+    `smoothness` is the density of values where ranges end, as a multiple of the uniform density.
+    `prior`, the fractions of respondents in equal parts of the domain, replaces it.
     """
 
     n: int = 10_000

@@ -52,9 +52,10 @@ _MOST_STEPS = 100
 
 @dataclass(frozen=True, repr=False)
 class Unary(Mechanism):
-    """A bit for each value; `bits` is the loss of each by being 1 and by being 0, in nats.
+    """Unary encoding: one randomized bit for each value.
 
-    Left out, the best for the metric are found when the survey is made, and saved.
+    `bits` has the privacy losses of each bit if it is 1 and if it is 0, in nats. By default
+    `Survey.design` computes the ones with the smallest error for the metric.
     """
 
     bits: Any = None

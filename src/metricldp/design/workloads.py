@@ -69,32 +69,33 @@ class Workload(ABC):
 
     @staticmethod
     def prefixes(size: int) -> Workload:
+        """All ranges that begin at the first position."""
         return _Prefixes(size)
 
     @staticmethod
     def identity(size: int) -> Workload:
-        """Every position alone: the frequencies."""
+        """Each position by itself: the frequencies."""
         return _Identity(size)
 
     @staticmethod
     def bars(size: int, count: int) -> Workload:
-        """The bars of a histogram: so many ranges side by side, as even as they can be."""
+        """Adjacent ranges of nearly equal width: the bins of a histogram."""
         return _Bars(size, count)
 
     @staticmethod
     def mean(size: int) -> Workload:
-        """One row, from -1 at the first position to 1 at the last: the mean, whatever its scale."""
+        """One row from -1 at the first position to 1 at the last: the mean, up to its scale."""
         _Identity(size)  # checks the size
         return _Rows(size, np.linspace(-1, 1, size)[None] if size > 1 else np.zeros((1, 1)))
 
     @staticmethod
     def mixture(parts: Sequence[tuple[Workload, float]]) -> Workload:
-        """Several workloads, each with its share of the mean squared error over all rows."""
+        """Several workloads, each with its weight in the mean squared error over all rows."""
         return _Mixture(parts[0][0].size, tuple(parts))
 
     @staticmethod
     def total(size: int) -> Workload:
-        """One row that counts all respondents."""
+        """One row of ones: the number of respondents."""
         _Identity(size)  # checks the size
         return _Rows(size, np.ones((1, size)))
 

@@ -31,7 +31,7 @@ _HALF = Fraction(1, 2)
 
 @dataclass(frozen=True)
 class SensitiveSet(MetricInWords):
-    """Distance 1 where one of these values is concerned, and 2 between any two others.
+    """Distance 1 between one of these values and any other value, and 2 between any two others.
 
     >>> from metricldp import Categorical, SensitiveSet
     >>> visit = Categorical(["news", "games", "clinic"], epsilon=1, metric=SensitiveSet(["clinic"]))

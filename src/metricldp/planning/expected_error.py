@@ -33,6 +33,7 @@ class ExpectedError:
     stderr: float
     """Standard error, in `unit`."""
     unit: str
+    """Unit of the estimate, such as people."""
 
     def margin(self, confidence_level: float = 0.95) -> float:
         """Half of the width of a normal confidence interval."""

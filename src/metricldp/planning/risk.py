@@ -56,7 +56,7 @@ _SEED = 1
 
 @dataclass(frozen=True)
 class Risk:
-    """How often the best guess of an adversary is right, who knows the prior and sees one report.
+    """The chance of a right guess for an adversary who knows the prior and sees one report.
 
     >>> from metricldp import Categorical, Survey
     >>> survey = Survey.design({"vote": Categorical(["yes", "no"], epsilon=1)})
@@ -73,18 +73,19 @@ class Risk:
     before: float
     """Fraction of respondents that are guessed right without a report."""
     bound: float
-    """No mechanism with this metric has a report that makes anyone surer of a guess."""
+    """Upper limit of the probability of any guess after any report, from the metric alone."""
     after: float | None = None
     """The fraction with the report; None if the mechanism does not provide probabilities."""
     stderr: float = 0.0
     """Standard error of `after`; 0 if it is exact."""
     most_exposed: str | None = None
-    """The value that is guessed right most often after the report,"""
+    """The value that is guessed right most often after the report."""
     most_exposed_after: float | None = None
-    """and how often it is."""
+    """Fraction of respondents with that value who are guessed right."""
     most_exposed_stderr: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:

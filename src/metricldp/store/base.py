@@ -41,7 +41,7 @@ class Store(ABC):
     @property
     @abstractmethod
     def n(self) -> int:
-        """How many people reported."""
+        """Number of reports."""
 
     @abstractmethod
     def add(

@@ -131,6 +131,7 @@ class Totals(Store):
 
     @property
     def n(self) -> int:
+        """Number of reports."""
         return self._n
 
     def add(

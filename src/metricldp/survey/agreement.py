@@ -45,6 +45,9 @@ SHORTEST_FINGERPRINT = 32
 class Agreement:
     """Several attributes of different kinds, each with its metric, mechanism and channel."""
 
+    attributes: Mapping[str, Attribute]
+    """The attributes by name, each with its mechanism fixed."""
+
     def __init__(
         self,
         attributes: Mapping[str, Attribute],
@@ -95,7 +98,7 @@ class Agreement:
             except (CertificateError, InvalidSpecError) as wrong:
                 raise InvalidSpecError(f"attribute {name}: {wrong}") from None
             fields[name] = channels[name].field
-        self.attributes: Mapping[str, Attribute] = MappingProxyType(settled)
+        self.attributes = MappingProxyType(settled)
         self.channels: Mapping[str, Channel] = MappingProxyType(channels)
         """What blurs each attribute that is blurred alone."""
         self.blocks: Mapping[str, Block] = MappingProxyType(
@@ -218,8 +221,8 @@ class Agreement:
     def load(cls, path: str | Path, *, fingerprint: str | None = None) -> Self:
         """Read a .toml or .json file; with a fingerprint, only the survey that has it.
 
-        A device should always name the published fingerprint: whoever hands out surveys could
-        otherwise give everybody one of their own, and know them by it again.
+        On a device, always state the published fingerprint. Otherwise a distributor could give
+        each device its own survey and recognize its reports.
         """
         data = files.read(path, "survey")
         try:

@@ -89,14 +89,15 @@ class Proof:
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """The proofs of all attributes of a survey."""
+    """The proofs of all attributes of a survey, in exact arithmetic."""
 
     fingerprint: str
     proofs: tuple[Proof, ...]
+    """For each attribute, its pairs of values with their exact and their allowed privacy loss."""
     public: tuple[str, ...] = ()
-    """Public weights: sent as they are, nothing is promised for them."""
+    """Names of public weights, which are sent without protection."""
     warnings: tuple[str, ...] = ()
-    """A line for each guarantee that is weak although it is proved."""
+    """A line for each guarantee that is proved but weak."""
     missing: tuple[str, ...] = ()
     """A line for each optional attribute: the largest distance of no response and a value."""
     together: float = 0.0
@@ -105,9 +106,11 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
+        """Whether every pair of values of every attribute is within its distance."""
         return all(proof.holds for proof in self.proofs)
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
         return {
             "survey": self.fingerprint,
             "holds": self.holds,

@@ -110,7 +110,7 @@ class Accountant:
         names: Mapping[str, str] | None = None,
         memory: Mapping[str, int] | None = None,
     ) -> None:
-        """Add a report to this survey; an error if an attribute has another domain by now.
+        """Add a report to this survey; an attribute with another domain raises an error.
 
         `names` renames attributes in the accountant. An attribute with another domain needs another
         name: it is not compared pair by pair then, but counts in full in the total.
