@@ -457,7 +457,7 @@ def test_a_ledger_counts_a_block_once():
     alone = 1.5 + 1.5 + 1.0
     expected = 0.5 * float(share) + corner + 2 * float(age) + alone
     assert float(ledger.together) == pytest.approx(expected)
-    assert "attributes that were blurred together count together, not one by one" in str(ledger)
+    assert "attributes of a group count together, not one by one" in str(ledger)
     assert Accountant.from_dict(ledger.to_dict()) == ledger
     assert all(isinstance(SURVEYS["trees"].blocks["east+north"].kept(n), Uniform) for n in BOTH)
 

@@ -231,7 +231,7 @@ def test_it_reads_well(ledger):
     ]
     assert "w was sent in the clear" in text
     assert text.endswith(
-        "3 collections; two people who differ as much as possible in everything are at epsilon 5.3"
+        "3 collections; respondents who differ as much as possible in everything: epsilon 5.3"
     )
     assert str(Accountant()) == "nothing spent"
     unnamed = Accountant()
@@ -240,7 +240,7 @@ def test_it_reads_well(ledger):
     assert str(unnamed).splitlines() == [
         f"attribute  {'collection':15}  nearest pair  farthest pair",
         f"a          {survey}             1              1",
-        "1 collection; two people who differ as much as possible in everything are at epsilon 1",
+        "1 collection; respondents who differ as much as possible in everything: epsilon 1",
     ]
 
 

@@ -233,10 +233,10 @@ class Accountant:
         lines = [table(rows, left=2)]
         lines += [f"{name} was sent in the clear: nothing protects it" for name in self.public]
         if any(entry.survey.blocks for entry in self.entries):
-            lines.append("attributes that were blurred together count together, not one by one")
+            lines.append("attributes of a group count together, not one by one")
         lines.append(
-            f"{counted(len(self), 'collection')}; two people who differ as much as possible in "
-            f"everything are at epsilon {_number(self.together)}"
+            f"{counted(len(self), 'collection')}; respondents who differ as much as possible in "
+            f"everything: epsilon {_number(self.together)}"
         )
         return "\n".join(lines)
 
