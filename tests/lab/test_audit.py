@@ -281,42 +281,50 @@ def a_memory(survey):
 
 
 TWINS = {
-    "flips 10 % too small": (FLIPS, flips_too_small(), {"privacy", "law"}),
-    "flips 10 % too large": (FLIPS, flips_too_large(), {"law"}),
-    "last bit bare": (THRESHOLD, last_bit_bare(), {"privacy", "law"}),
-    "one value bare": (GEOMETRIC, one_value_bare(GEOMETRIC), {"privacy", "law"}),
-    "coins of attributes": (THRESHOLD, coins_of_attributes(THRESHOLD), {"privacy", "law"}),
-    "coins of attributes, numbers": (GEOMETRIC, coins_of_attributes(GEOMETRIC), {"privacy", "law"}),
-    "coins of people": (THRESHOLD, coins_of_people(THRESHOLD), {"coins"}),
-    "coins of people, numbers": (GEOMETRIC, coins_of_people(GEOMETRIC), {"coins"}),
-    "coins of people with a period": (GEOMETRIC, coins_with_a_period(GEOMETRIC, 37), {"coins"}),
-    "constant coins": (GEOMETRIC, coins_with_a_period(GEOMETRIC, 1), {"privacy", "law"}),
-    "the clock as a seed": (THRESHOLD, coins_of_people(THRESHOLD, 500), {"coins"}),
-    "tail rounded to zero": (GEOMETRIC, tail_rounded_to_zero(), {"privacy", "law"}),
-    "off by one": (GEOMETRIC, off_by_one(GEOMETRIC), {"law"}),
-    "off by one, bits": (THRESHOLD, off_by_one(THRESHOLD), {"law"}),
+    "flips 10 % too small": (FLIPS, flips_too_small(), {"privacy", "distribution"}),
+    "flips 10 % too large": (FLIPS, flips_too_large(), {"distribution"}),
+    "last bit bare": (THRESHOLD, last_bit_bare(), {"privacy", "distribution"}),
+    "one value bare": (GEOMETRIC, one_value_bare(GEOMETRIC), {"privacy", "distribution"}),
+    "coins of attributes": (THRESHOLD, coins_of_attributes(THRESHOLD), {"privacy", "distribution"}),
+    "coins of attributes, numbers": (
+        GEOMETRIC,
+        coins_of_attributes(GEOMETRIC),
+        {"privacy", "distribution"},
+    ),
+    "coins of people": (THRESHOLD, coins_of_people(THRESHOLD), {"randomness"}),
+    "coins of people, numbers": (GEOMETRIC, coins_of_people(GEOMETRIC), {"randomness"}),
+    "coins of people with a period": (
+        GEOMETRIC,
+        coins_with_a_period(GEOMETRIC, 37),
+        {"randomness"},
+    ),
+    "constant coins": (GEOMETRIC, coins_with_a_period(GEOMETRIC, 1), {"privacy", "distribution"}),
+    "the clock as a seed": (THRESHOLD, coins_of_people(THRESHOLD, 500), {"randomness"}),
+    "tail rounded to zero": (GEOMETRIC, tail_rounded_to_zero(), {"privacy", "distribution"}),
+    "off by one": (GEOMETRIC, off_by_one(GEOMETRIC), {"distribution"}),
+    "off by one, bits": (THRESHOLD, off_by_one(THRESHOLD), {"distribution"}),
     "in the clear in padding": (
         GEOMETRIC,
         twin(GEOMETRIC, after=in_the_clear),
-        {"privacy", "form"},
+        {"privacy", "format"},
     ),
-    "longer for some": (GEOMETRIC, twin(GEOMETRIC, after=longer_for_some), {"privacy", "form"}),
-    "a memory": (GEOMETRIC, a_memory(GEOMETRIC), {"privacy", "law"}),
+    "longer for some": (GEOMETRIC, twin(GEOMETRIC, after=longer_for_some), {"privacy", "format"}),
+    "a memory": (GEOMETRIC, a_memory(GEOMETRIC), {"privacy", "distribution"}),
     "another survey": (
         GEOMETRIC,
         lambda person: bytes([2]) + bytes(16) + GEOMETRIC.report(person)[17:],
-        {"law", "form"},
+        {"distribution", "format"},
     ),
-    "text": (GEOMETRIC, lambda person: GEOMETRIC.report(person).hex(), {"law", "form"}),
+    "text": (GEOMETRIC, lambda person: GEOMETRIC.report(person).hex(), {"distribution", "format"}),
     "refuses valid people": (
         GEOMETRIC,
         lambda person: GEOMETRIC.report(person) if person["age"] != 7 else 1 / 0,
-        {"privacy", "form"},
+        {"privacy", "format"},
     ),
     "takes everything": (
         GEOMETRIC,
         lambda person: GEOMETRIC.report(person, clip=True),
-        {"form"},
+        {"format"},
     ),
 }
 
@@ -343,14 +351,14 @@ def test_every_broken_twin_is_caught(name):
     survey, encoder, expected = TWINS[name]
     found = audited(survey, encoder, n=SUBTLE.get(name, N))
     assert expected <= broken(found), str(found)
-    if expected in ({"law"}, {"form"}):
+    if expected in ({"distribution"}, {"format"}):
         assert broken(found) == expected, str(found)
 
 
 def test_clipping_that_can_be_seen_is_caught():
     assert audited(GEOMETRIC, twin(GEOMETRIC, clip=True), clip=True).passed
     found = audited(GEOMETRIC, clip_leaks(GEOMETRIC), clip=True)
-    assert {"privacy", "law"} <= broken(found)
+    assert {"privacy", "distribution"} <= broken(found)
     assert any("beyond its end" in finding.words for finding in found.findings)
 
 
@@ -364,7 +372,7 @@ def test_left_out_values_that_can_be_seen_are_caught():
         return report[:-1] + b"\3" if person["age"] is None else report
 
     found = audited(survey, encoder)
-    assert {"privacy", "law"} <= broken(found)
+    assert {"privacy", "distribution"} <= broken(found)
     assert any("left out" in finding.words for finding in found.findings)
 
 
@@ -391,7 +399,7 @@ def test_two_starts_with_the_same_coins():
 
     assert audited(GEOMETRIC, started()).passed
     found = audited(GEOMETRIC, started(), restart=started)
-    assert broken(found) == {"coins"}
+    assert broken(found) == {"randomness"}
 
 
 CLIENT = """
@@ -403,7 +411,7 @@ for line in sys.stdin:
     if answer not in ("no", "yes"):
         if "stops" in sys.argv:
             sys.exit("no such answer")
-        print("refused")
+        print("rejected")
         continue
     bit = (answer == "no") ^ (toss(64) < flip)
     print((header + bytes([bit])).hex())
@@ -423,7 +431,7 @@ def client(tmp_path):
 def test_a_command_is_audited(client):
     assert audited(ASKED, Command(client)).passed
     assert audited(ASKED, Command(f"{client} stops"), n=2_000).passed
-    assert broken(audited(ASKED, Command(f"{client} seeded"))) == {"coins"}
+    assert broken(audited(ASKED, Command(f"{client} seeded"))) == {"randomness"}
 
 
 def test_a_client_in_another_language_is_audited(tmp_path):
@@ -550,7 +558,7 @@ def test_a_limit_is_a_number_of_seconds():
 
 def test_lines_that_are_no_bytes_are_reports_that_nobody_takes():
     reads = Command("client", "base64")._report
-    assert reads("AAEC") == b"\0\1\2" and reads("refused: too old") is None and reads("%") == b""
+    assert reads("AAEC") == b"\0\1\2" and reads("rejected: too old") is None and reads("%") == b""
     with pytest.raises(QueryError, match="hex or base64, not 'words'"):
         Command("client", "words")
 
@@ -694,10 +702,16 @@ def test_what_reports_of_another_length_hide_is_open():
     for encoder in (repr, lambda person: survey.report(person) + repr(person).encode()):
         found = audited(survey, encoder, n=2_000)
         data = json.loads(json.dumps(found.to_dict()))
-        expected = dict.fromkeys(("privacy", "law", "coins"), "open") | {"form": "broken"}
-        assert found.verdicts == data["verdicts"] == expected | {"law": found.verdicts["law"]}
-        assert not found.holds("form") and not found.holds("privacy")
-        assert "\nprivacy  open " in str(found)
+        expected = dict.fromkeys(("privacy", "distribution", "randomness"), "open") | {
+            "format": "broken"
+        }
+        assert (
+            found.verdicts
+            == data["verdicts"]
+            == expected | {"distribution": found.verdicts["distribution"]}
+        )
+        assert not found.holds("format") and not found.holds("privacy")
+        assert re.search(r"\nprivacy +open ", str(found))
 
 
 def test_what_an_encoder_says_is_shown_once():
@@ -705,14 +719,14 @@ def test_what_an_encoder_says_is_shown_once():
     for encoder, said in (
         (lambda person: 1 / 0, r"ZeroDivisionError\('division by zero'\)"),
         (lambda person: {}["key"] if person["age"] == 7 else GEOMETRIC.report(person), "KeyError"),
-        (Command("client"), "refused because"),
+        (Command("client"), "rejected because"),
     ):
         if isinstance(encoder, Command):
-            encoder._run = lambda people: (["refused because"] * len(people), 0, "")
+            encoder._run = lambda people: (["rejected because"] * len(people), 0, "")
         found = audited(GEOMETRIC, encoder, n=2_000)
         assert len(re.findall(said, str(found))) == 1
-        (told,) = [f.words for f in found.findings if f.family == "valid people refused"]
-        assert re.search(f"the first time it said .*{said}", told) and "\n" not in told
+        (told,) = [f.words for f in found.findings if f.family == "valid responses rejected"]
+        assert re.search(f"the first message was .*{said}", told) and "\n" not in told
     # Those outside may be refused in any words.
     assert "InvalidValueError" not in str(audited(GEOMETRIC, twin(GEOMETRIC), n=2_000))
 
@@ -731,15 +745,15 @@ def test_findings_that_are_alike_are_one(name):
             f.others > 10 and f"; and {f.others:,} tests" in str(found) for f in found.findings
         )
     if name == "takes everything":
-        words = "people were encoded who must be refused: age -1, -1000, 21, 1020"
+        words = "responses were encoded that must be rejected: age -1, -1000, 21, 1020"
         assert found.findings[0].words == words
 
 
 def test_a_long_list_is_cut_in_the_text():
-    one = Finding("law", "law pooled", "what was seen", 1e-20)
+    one = Finding("distribution", "distribution pooled", "what was seen", 1e-20)
     found = dataclasses.replace(audited(FLIPS, n=1_000), findings=(one,) * 25)
     text = str(found)
-    assert text.count("what was seen\n") == 21 and "\nand 5 more, in .findings" in text
+    assert text.count("what was seen\n") == 20 and "\nand 5 more, in .findings" in text
     assert len(found.to_dict()["findings"]) == 25
 
 
@@ -749,7 +763,7 @@ def test_text_and_data():
         data = json.loads(json.dumps(found.to_dict()))
         assert data["passed"] == found.passed == (not data["findings"])
         assert data["verdicts"]["privacy"] == "holds"
-        assert (data["verdicts"]["form"] == "holds") == found.holds("form") == found.passed
+        assert (data["verdicts"]["format"] == "holds") == found.holds("format") == found.passed
         assert ("BROKEN" in str(found)) == (not found.passed)
         assert data["power"]
 

@@ -49,10 +49,10 @@ _FAMILIES = {
     "people": "privacy",
     "two features": "privacy",
     "likelihood ratios": "privacy",
-    "law of features": "law",
-    "law pooled": "law",
-    "law of two features": "law",
-    "coins": "coins",
+    "distribution of features": "distribution",
+    "distribution pooled": "distribution",
+    "distribution of two features": "distribution",
+    "randomness": "randomness",
 }
 
 
@@ -123,7 +123,7 @@ class _Audited:
         self._people()
         repeats = min(_REPEATS, max(200, self.n // 10))
         test_repeats(
-            self.families["coins"],
+            self.families["randomness"],
             self.survey,
             self.features,
             self.started,
@@ -188,18 +188,18 @@ class _Audited:
         refusal = getattr(self.client, "refusal", "")
         for reason, bad in sorted(self.refused.items()):
             if bad:
-                told = _FORM.get(reason, f"refused for their {reason}")
+                told = _FORM.get(reason, f"rejected for their {reason}")
                 if reason == NOBODY and refusal:
-                    told = f"{told}; the first time it said {refusal}"
+                    told = f"{told}; the first message was {refusal}"
                 words = f"{counted(bad, 'report')} of {count:,}: {told}"
-                found.append(Finding("form", reason, words, 0.0))
+                found.append(Finding("format", reason, words, 0.0))
         encoded = defaultdict(list)
         for (name, person), report in zip(self.design.outside, self._outside(), strict=True):
             if report is not None:
                 encoded[name].append(shown(person[name]) if name in person else "no entry at all")
         for name, values in encoded.items():
-            words = f"people were encoded who must be refused: {name} {', '.join(values)}"
-            found.append(Finding("form", "outside", words, 0.0))
+            words = f"responses were encoded that must be rejected: {name} {', '.join(values)}"
+            found.append(Finding("format", "outside", words, 0.0))
         return found
 
     def _outside(self) -> Reports:
@@ -262,7 +262,7 @@ class _Audited:
             return f"{words[at[0]]}, {names[at[1]]}: {share:.4g} of reports, not {expected:.4g}"
 
         sizes = mine.sizes[:, None], promised.sizes[:, None]
-        family = self.families["law of features"]
+        family = self.families["distribution of features"]
         family.same(mine.counts, sizes[0], promised.counts, sizes[1], told, about)
 
     def _agreement(self, mine: Table, promised: Table, name: str) -> None:
@@ -279,7 +279,7 @@ class _Audited:
             shares = f"{hits[at] / all_mine:.4g} of reports, not {others[at] / all_others:.4g}"
             return f"all of {name}, {self.features.names[at[0]]}: as it mostly is in {shares}"
 
-        self.families["law pooled"].same(hits, all_mine, others, all_others, told, name)
+        self.families["distribution pooled"].same(hits, all_mine, others, all_others, told, name)
 
     def _two_features(self) -> None:
         names = self.features.together
@@ -305,7 +305,7 @@ class _Audited:
 
             family = self.families["two features"]
             family.above(hits, total, from_odds(pair.allowed), told, pair.about)
-        family = self.families["law of two features"]
+        family = self.families["distribution of two features"]
         for kind in people:
             counts, expected = mine[kind], promised[kind]
             sizes = len(self.sample.of(kind)), len(self.reference.of(kind))

@@ -10,19 +10,19 @@ from metricldp.basics.text import counted, filled, table
 from metricldp.lab.audit.trials import FOUND
 
 VERDICTS = {
-    "privacy": "no two values can be told apart better than the metric allows",
-    "law": "reports have the law that the survey promises",
-    "coins": "no coin is used twice",
-    "form": "reports are well-formed, and values outside of a domain are refused",
+    "privacy": "no two values are easier to distinguish than the metric allows",
+    "distribution": "reports have the distribution that the survey states",
+    "randomness": "no randomness is used twice",
+    "format": "reports are well-formed, and values outside of a domain are rejected",
 }
 _BROKEN = {
-    "privacy": "values can be told apart better than the metric allows",
-    "law": "reports have another law than the survey promises: answers will be wrong",
-    "coins": "coins are used twice: noise can be taken away again",
-    "form": "reports that a collector refuses, or values that a client should refuse",
+    "privacy": "values are easier to distinguish than the metric allows",
+    "distribution": "reports have another distribution than the survey states: biased estimates",
+    "randomness": "randomness is used twice: the noise can be removed",
+    "format": "reports that a collector rejects, or values that a client should reject",
 }
 _UNREAD = ("kind", "length")
-_OPEN = "nothing was found, but reports that are no bytes or of another length were not read whole"
+_OPEN = "no fault was detected, but some reports have another length or type and were not read"
 
 _MOST_LISTED = 20
 """Findings in the text."""
@@ -33,7 +33,7 @@ class Finding:
     """Something that is wrong."""
 
     verdict: str
-    """One of privacy, law, coins and form."""
+    """One of privacy, distribution, randomness and format."""
     family: str
     """The tests that found it, or the reason that a collector gives."""
     words: str
@@ -82,7 +82,7 @@ class Audit:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """Of privacy, law, coins and form: broken, holds, or open if not all could be read."""
+        """For each kind of test: broken, holds, or open if not all reports could be read."""
         found = {finding.verdict for finding in self.findings}
         unread = any(finding.family in _UNREAD for finding in self.findings)
         rest = "open" if unread else "holds"
@@ -121,9 +121,8 @@ class Audit:
     def _head(self) -> str:
         return (
             f"Survey {self.fingerprint[:16]}, {self.client}: {counted(self.reports, 'report')}, "
-            f"{self.repeats:,} more of one person, {sum(self.tests.values()):,} exact tests. An "
-            "encoder that keeps its promise fails with a probability of at most "
-            f"{self.false_alarm:g}."
+            f"{self.repeats:,} more of one response, {sum(self.tests.values()):,} exact tests. A "
+            f"correct client fails with a probability of at most {self.false_alarm:g}."
         )
 
     @property
@@ -138,7 +137,7 @@ class Audit:
     def _listed(self) -> list[str]:
         if not self.findings:
             return []
-        rows = [("broken", "chance", "what was seen")]
+        rows = [("broken", "probability", "what was observed")]
         for f in self.findings[:_MOST_LISTED]:
             others = f"; and {counted(f.others, 'test')} like it" if f.others else ""
             rows.append((f.verdict, f"{f.chance:.1g}", f.words + others))
@@ -148,8 +147,8 @@ class Audit:
     @property
     def _powers(self) -> str:
         excesses = list(self.power[0].needed) if self.power else []
-        heads = [f"{excess:g} needs" for excess in excesses]
-        rows = [("attribute", "pairs", "allowed", "found if all", "found if one", *heads)]
+        heads = [f"reports for {excess:g}" for excess in excesses]
+        rows = [("attribute", "pairs", "allowed", "all pairs", "one pair", *heads)]
         for power in self.power:
             found = (_shown(power.everywhere), _shown(power.one_pair))
             needed = [_round(power.needed[excess]) for excess in excesses]
@@ -161,9 +160,10 @@ class Audit:
     @property
     def _last(self) -> str:
         return (
-            "The table has the excess of epsilon that this audit finds with probability "
-            f"{FOUND:g}, in all pairs of values or in a single one, and the reports that other "
-            "excesses in all pairs need. What is rarer than that it cannot see, nor time or memory."
+            f"An excess of epsilon that this audit detects with probability {FOUND:g} if all "
+            "pairs of values have it, or if one pair has it; and the number of reports that "
+            "detects a smaller excess of all pairs. The audit does not detect rarer faults, nor "
+            "what time and memory reveal."
         )
 
 

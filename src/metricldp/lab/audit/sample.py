@@ -33,7 +33,7 @@ _PARTS = 8
 """Of an integer so many cuts are looked at together with other features."""
 MAX_TOGETHER = 320
 """Features that are looked at in pairs."""
-NOBODY = "valid people refused"
+NOBODY = "valid responses rejected"
 """Why there is no report, among the reasons of a collector."""
 
 
