@@ -85,10 +85,6 @@ DRAWN = {
     "table2-ranges.png": partial(of_a_script, "table2", "table2-ranges.png"),
     "table2-within.png": partial(of_a_script, "table2", "table2-within.png"),
     "table2-within-two.png": partial(of_a_script, "table2", "table2-within-two.png"),
-    **{
-        f"pictures-{name}.png": partial(of_a_document, "pictures.md", f"{name}.png")
-        for name in ("histogram", "cdf", "groups", "heatmap", "trend", "tradeoff")
-    },
 }
 
 
