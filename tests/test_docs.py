@@ -165,7 +165,7 @@ def test_links_and_pictures_exist(path):
 @pytest.mark.parametrize("path", RUN, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_blocks_need_nothing_but_the_package(path):
     installed = {"metricldp", "numpy", "pyarrow", "scipy", "matplotlib"}
-    if path.name == "columns.md":  # which is about SQL
+    if path.name == "engines.md":
         installed |= {"duckdb"}
     for block in BLOCK.finditer(path.read_text("utf-8")):
         for name in re.findall(r"^ *(?:import|from) (\w+)", block["code"] or "", re.MULTILINE):

@@ -1,7 +1,7 @@
-"""The exponential mechanism on a line: P(y | x) proportional to e^(-epsilon |x - y| / 2).
+"""The exponential mechanism on a line: P(y | x) is proportional to e^(-epsilon |x - y| / 2).
 
-One step of x changes every weight by e^(epsilon/2) at most and their sum by as much again, so the
-reports of neighbours differ by a factor of e^epsilon at most (McSherry and Talwar 2007).
+One step of x changes each weight by a factor of at most e^(epsilon/2), and the sum of weights by as
+much. So reports of neighbours differ by a factor of at most e^epsilon (McSherry and Talwar 2007).
 """
 
 from fractions import Fraction
@@ -11,14 +11,11 @@ from metricldp.channels.mechanism import Simple
 from metricldp.channels.table import Table
 
 FLOOR = 1 << 24
+"""Added to every weight: a weight rounded to 0 would identify values with certainty."""
 
 
 def exponential(size: int, epsilon: Fraction) -> Table:
-    """Whole numbers over 2^64: each rounded down, and the true value takes what is left.
-
-    Every report gets a floor of 2^24 first, for weights far away would be rounded to 0 and tell
-    values apart for certain. What all rows have in common brings them closer together only.
-    """
+    """Return integers that add up to 2^64 for each position; rounding goes to the true value."""
     shrink = exp_bounds(-epsilon / 2)[0]
     powers = [int(shrink**k * ONE) for k in range(size)]
     rows = []

@@ -233,6 +233,12 @@ def test_ranges_are_joined_before_positions_are_weighted(text, ranges):
     assert query.functions.get("height", np.ones(3)) == pytest.approx(expected)
 
 
+def test_range_with_two_ends_has_one_note():
+    (query,) = parse_all(SURVEY, "0.4 <= height <= 1.2")
+    assert query.notes == parse(SURVEY, {"height": (0.4, 1.2)}).notes
+    assert len(query.notes) == 1
+
+
 def test_query_about_an_optional_attribute_is_about_those_who_responded():
     queries = parse_all(SURVEY, "region == 'north' or age == 1", "income")
     assert all(answered("income") in query.functions for query in queries)

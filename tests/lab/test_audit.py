@@ -411,7 +411,7 @@ for line in sys.stdin:
     if answer not in ("no", "yes"):
         if "stops" in sys.argv:
             sys.exit("no such answer")
-        print("refused")
+        print("rejected")
         continue
     bit = (answer == "no") ^ (toss(64) < flip)
     print((header + bytes([bit])).hex())
@@ -558,7 +558,7 @@ def test_a_limit_is_a_number_of_seconds():
 
 def test_lines_that_are_no_bytes_are_reports_that_nobody_takes():
     reads = Command("client", "base64")._report
-    assert reads("AAEC") == b"\0\1\2" and reads("refused: too old") is None and reads("%") == b""
+    assert reads("AAEC") == b"\0\1\2" and reads("rejected: too old") is None and reads("%") == b""
     with pytest.raises(QueryError, match="hex or base64, not 'words'"):
         Command("client", "words")
 
@@ -711,7 +711,7 @@ def test_what_reports_of_another_length_hide_is_open():
             == expected | {"distribution": found.verdicts["distribution"]}
         )
         assert not found.holds("format") and not found.holds("privacy")
-        assert "\nprivacy  open " in str(found)
+        assert re.search(r"\nprivacy +open ", str(found))
 
 
 def test_what_an_encoder_says_is_shown_once():
@@ -719,10 +719,10 @@ def test_what_an_encoder_says_is_shown_once():
     for encoder, said in (
         (lambda person: 1 / 0, r"ZeroDivisionError\('division by zero'\)"),
         (lambda person: {}["key"] if person["age"] == 7 else GEOMETRIC.report(person), "KeyError"),
-        (Command("client"), "refused because"),
+        (Command("client"), "rejected because"),
     ):
         if isinstance(encoder, Command):
-            encoder._run = lambda people: (["refused because"] * len(people), 0, "")
+            encoder._run = lambda people: (["rejected because"] * len(people), 0, "")
         found = audited(GEOMETRIC, encoder, n=2_000)
         assert len(re.findall(said, str(found))) == 1
         (told,) = [f.words for f in found.findings if f.family == "valid responses rejected"]

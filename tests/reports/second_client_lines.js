@@ -17,6 +17,6 @@ readline.createInterface({ input: process.stdin }).on("line", (line) => {
     console.log(client.report(JSON.parse(line), coins, process.argv[4] === "clip"));
   } catch (wrong) {
     if (!(wrong instanceof Refused)) throw wrong;
-    console.log(`refused ${wrong.message}`);
+    console.log(`rejected ${wrong.message}`);
   }
 });

@@ -335,7 +335,7 @@ class _Selector:
             name, symbol, at, negated = bound.name, bound.symbol, bound.value_at, bound.negated
             end = self._end(attribute, bound)
             ends = (end, None) if symbol[0] == ">" else (None, end)
-            chosen = self._chosen(attribute, name, ends, at)
+            chosen = self._chosen(attribute, name, ends, at, noted=len(bounds) == 1)
             if attribute.in_bins and symbol in (">", "<=") and not np.all(chosen.inside):
                 inside_or_not = "is included" if symbol == ">" else "is not included"
                 note = f"bins of {name} include their lower edge, so {end:,g} {inside_or_not}"
@@ -388,12 +388,14 @@ class _Selector:
             message = f"{name} is a number, and {_brief(value)} is a text; write it without quotes"
             raise self.source.error(message, at)
 
-    def _chosen(self, attribute: Attribute, name: str, value: Any, at: int) -> Chosen:
+    def _chosen(
+        self, attribute: Attribute, name: str, value: Any, at: int, *, noted: bool = True
+    ) -> Chosen:
         try:
             chosen = attribute.choose(value, name)
         except QueryError as error:
             raise self.source.error(str(error), at) from None
-        if chosen.note:
+        if noted and chosen.note:
             self.notes[chosen.note] = None
         return chosen
 

@@ -34,8 +34,8 @@ _READ: dict[str, Callable[[str], bytes]] = {
     "base64": lambda line: base64.b64decode(line, validate=True),
 }
 FORMATS = tuple(_READ)
-REFUSED = "refused"
-"""How the line of a person begins whom a command refuses."""
+REJECTED = "rejected"
+"""The first word of the line for a response that a command rejects."""
 SECONDS = 600
 """That a command may take for some people."""
 _ROOM = 1 << 29
@@ -82,7 +82,7 @@ class Function:
 class Command:
     """A command that reads people as lines of JSON, and writes a line with the bytes of each.
 
-    A person is refused by a line that begins with the word "refused", or by an exit code.
+    A response is rejected by a line that begins with the word "rejected", or by an exit code.
     """
 
     at_once = 1 << 17
@@ -172,7 +172,7 @@ class Command:
 
     def _report(self, line: str) -> bytes | None:
         """What cannot be read is a report of no bytes, which no collector takes."""
-        if line.lower().startswith(REFUSED):
+        if line.lower().startswith(REJECTED):
             self.refusal = self.refusal or shown(line)
             return None
         try:
