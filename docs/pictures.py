@@ -108,8 +108,8 @@ def draw_path() -> Any:
     _draw_arrow(axes, (66, 12), (72, 12))
     axes.text(85.5, 19.5, "query: count of\n18 <= age <= 29", **_centred())
     axes.text(85.5, 9.2, "estimate, SE and\n95% CI", **_centred())
-    facts = "The response stays on the device. The guarantee is about the report, whoever reads "
-    facts += "it: on the network, at the collector or later."
+    facts = "The response stays on the device. The guarantee is about the report, wherever it is "
+    facts += "read."
     add_title(axes.figure, "The path of a report", [facts])
     return axes
 
@@ -154,8 +154,8 @@ def draw_demo(n: int = demo.RESPONDENTS) -> Any:
     truth = np.histogram(people["age"], bands)[0]
     for k, (survey, color, words) in enumerate(
         (
-            (metric, INK, "metric LDP: factor e within 5 years, e^3 for any two ages"),
-            (plain, PLAIN, "plain LDP: factor e for any two ages"),
+            (metric, INK, "metric LDP"),
+            (plain, PLAIN, "plain LDP"),
         )
     ):
         reports = survey.randomize({"age": people["age"]}, randomness=Randomness.seeded(1))
@@ -177,8 +177,11 @@ def draw_demo(n: int = demo.RESPONDENTS) -> Any:
     right.set_ylim(top=1.3 * truth.max())
     tidy(right, grid="y")
     right.legend(loc="upper right", fontsize=SMALL, frameon=False)
-    facts = f"{n:,} synthetic respondents. Left: the report of one of them, metric LDP. Right: "
-    facts += "the two guarantees differ; plain LDP also protects distant ages by the factor e."
+    facts = f"{n:,} synthetic respondents; left, the report of one of them under metric LDP. "
+    facts += (
+        "Metric LDP: factor e within 5 years, e^3 for any two ages. Plain LDP: factor e for any "
+    )
+    facts += "two ages, a stronger guarantee for distant ages."
     add_title(drawn, "One report is uncertain; many reports give the distribution", [facts])
     return drawn
 
@@ -192,7 +195,7 @@ def _draw_report(axes: Any, survey: Any, value: int) -> None:
     axes.axvline(value, color=TRUTH, linewidth=1.2)
     axes.text(value + 2, 22.5, f"true age {value}", color=TRUTH, fontsize=SMALL)
     axes.axhline(np.exp(3), color=GREY, linewidth=0.8, linestyle="--")
-    axes.text(20, np.exp(3) - 1.2, "e^3, the bound", color=TEXT, fontsize=SMALL)
+    axes.text(20, np.exp(3) - 1.2, "bound e^3", color=TEXT, fontsize=SMALL)
     axes.set_ylim(0, 25)
     axes.set_xlabel("age")
     axes.set_ylabel("times as likely as for the least likely age")
