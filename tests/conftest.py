@@ -17,19 +17,6 @@ LONG = [
 ]
 
 
-TO_ADAPT = [
-    line
-    for line in (TESTS / "to_adapt.txt").read_text("utf-8").splitlines()
-    if line and not line.startswith("#")
-]
-
-
-def pytest_itemcollected(item):
-    """Tests that still expect the texts and tables of version 0.2 may fail; the list may shrink."""
-    if item.nodeid in TO_ADAPT or item.nodeid.partition("[")[0] in TO_ADAPT:
-        item.add_marker(pytest.mark.xfail(reason="expects the interface of 0.2", strict=False))
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Long tests go to the slow lane, before lanes are chosen."""

@@ -1,4 +1,4 @@
-"""The thirty questions of `examples/adult`: asked both ways, of people who exist or do not."""
+"""The thirty queries of `examples/adult`, in Python and on the command line."""
 
 import contextlib
 import io
@@ -18,20 +18,20 @@ import ask  # noqa: E402
 from questions import QUESTIONS  # noqa: E402
 
 
-def in_this_process(words):
+def run_here(words):
     """What a command prints, without a process of its own."""
-    said, before = io.StringIO(), sys.argv
+    output, before = io.StringIO(), sys.argv
     sys.argv = ["metricldp", *words]
     try:
-        with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+        with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
             cli.main()
     finally:
         sys.argv = before
-    return said.getvalue()
+    return output.getvalue()
 
 
-def made_up(n):
-    """People with the same columns, in whom everything depends on everything."""
+def synthetic_people(n):
+    """People with the columns of the file, all of which are correlated."""
     rng = np.random.default_rng(1)
     male, schooling = rng.random(n) < 0.6, rng.integers(1, 17, n)
     age = np.clip(17 + rng.gamma(3, 8, n), 17, 90).astype(int)
@@ -49,43 +49,52 @@ def made_up(n):
     )
 
 
-def test_thirty_questions_are_asked_in_one_line_each():
+def test_readme_lists_all_queries():
     assert len({question.words for question in QUESTIONS}) == 30
     readme = (HERE / "README.md").read_text("utf-8")
     table = readme.split(ask.START)[1].split(ask.END)[0].strip().splitlines()
     assert len(table) == 32
     for number, question in enumerate(QUESTIONS, 1):
-        assert "\n" not in question.python + question.command
+        assert "\n" not in question.python + (question.command or "")
         assert table[number + 1].startswith(f"| {number} | {question.words} |")
     for block in ask.listed().split("\n\n"):
         assert block.strip() in readme
+    missing = [str(k) for k, question in enumerate(QUESTIONS, 1) if question.command is None]
+    assert f"Questions {', '.join(missing[:-1])} and {missing[-1]} have no command." in readme
 
 
-def test_python_and_the_command_line_say_the_same_of_people_who_do_not_exist(
-    tmp_path, monkeypatch, capsys
-):
-    """`table` raises where they differ; that the comparison can fail is seen as well."""
+def test_python_and_command_line_give_equal_results(tmp_path, monkeypatch, capsys):
+    """`table` raises an error where they differ; a changed result shows that it can."""
     monkeypatch.chdir(tmp_path)
-    people = made_up(6000)
-    rows = ask.table(people, in_this_process).splitlines()
-    assert len(rows) == 32
+    people = synthetic_people(6000)
+    commands = []
+
+    def run(words):
+        commands.append(words)
+        return run_here(words)
+
+    rows = ask.table(people, run).splitlines()
+    assert len(rows) == 32 and len(commands) == 26
     outside = sum("(outside)" in row for row in rows)
     assert outside <= 5  # of 20 intervals of 95%: more than five, once in 3,000 times
 
-    def another(words):
-        data = json.loads(in_this_process(words))
-        return json.dumps({**data, "value": data["value"] + 1})
+    def changed(words):
+        data = json.loads(run_here(words))
+        data["rows"][0]["estimate"] += 1
+        return json.dumps(data)
 
+    (tmp_path / "changed").mkdir()
+    monkeypatch.chdir(tmp_path / "changed")
     with pytest.raises(AssertionError, match="differ"):
-        ask.table(people, another)
+        ask.table(people, changed)
 
 
 @pytest.mark.slow
-def test_the_table_is_what_is_answered_today(tmp_path, monkeypatch, capsys):
+def test_table_of_the_readme_can_be_reproduced(tmp_path, monkeypatch, capsys):
     source = ask.wheel()
     if source is None:
-        pytest.skip(f"the people are missing: {ask.MISSING}")
+        pytest.skip(f"the data are missing: {ask.MISSING}")
     monkeypatch.chdir(tmp_path)
     people = ask.adult(source)
     assert len(people) == 48_842
-    assert ask.table(people, in_this_process) in (HERE / "README.md").read_text("utf-8")
+    assert ask.table(people, run_here) in (HERE / "README.md").read_text("utf-8")

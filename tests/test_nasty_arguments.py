@@ -357,7 +357,7 @@ def is_brief(message):
     """One line; a condition and a mark below it, or examples of guarantees, may follow."""
     _, *more = message.split("\n")
     shows_condition = len(more) == 2 and all(line.startswith("    ") for line in more)
-    gives_examples = len(more) == 1 and more[0].startswith("For example ")
+    gives_examples = len(more) == 1 and more[0].startswith("Here within=")
     return len(message) < 2000 and (not more or shows_condition or gives_examples)
 
 

@@ -212,7 +212,7 @@ def test_how_an_answer_reads(answer, text):
 
 def test_estimate_as_html_and_data():
     one = Estimate(0.0, 1.0, unit="years")
-    with pytest.raises(QueryError, match="a confidence level is between 0 and 1, such as 0.95, not 0"):
+    with pytest.raises(QueryError, match=r"between 0 and 1, such as .* not 0"):
         one.to_text(0)
     for part in ("the question", "3.0 years", "2.0", "-4.2 to 10.2", "95% CI", "a note"):
         assert part in ONE._repr_html_()

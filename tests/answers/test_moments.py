@@ -277,11 +277,12 @@ class Naive:
 
     def __init__(self, tally, target):
         whole = tally.workload("x", [np.arange(10.0), np.arange(10.0) ** 2], target=target)
-        n, mean = tally.n, whole[0].value / tally.n
-        self.value = whole[1].value / n - mean**2
-        self.error = math.hypot(whole[1].stderr, 2 * mean * whole[0].stderr) / n
+        (first, second), n = (one for _, one in whole), tally.n
+        mean = first.value / n
+        self.value = second.value / n - mean**2
+        self.error = math.hypot(second.stderr, 2 * mean * first.stderr) / n
 
-    def interval(self, level, method):
+    def confidence_interval(self, level, method):
         return self.value - 1.96 * self.error, self.value + 1.96 * self.error
 
 

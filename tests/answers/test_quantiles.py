@@ -13,7 +13,16 @@ import theorems
 from scipy import stats
 from scipy.optimize import isotonic_regression
 
-from metricldp import Categorical, Continuous, Integer, Ordinal, QueryError, Randomness, Survey
+from metricldp import (
+    Categorical,
+    Continuous,
+    EstimateTable,
+    Integer,
+    Ordinal,
+    QueryError,
+    Randomness,
+    Survey,
+)
 from metricldp.answers import searches
 from metricldp.answers.answer import Estimate, normal_reach, together
 from metricldp.cli import main as cli
@@ -471,7 +480,10 @@ def test_questions_without_an_answer(tally):
 
 def test_of_a_group_that_may_be_nobody_nothing_is_known(tally):
     found = tally.quantile("income", 0.5, {"region": "z"})
+    assert str(found).startswith("cannot be estimated: the group is not distinguishable from empty")
     assert "the group is estimated at" in str(found)
+    table = EstimateTable.single(found)
+    assert math.isnan(table.values[0]) and str(table) == str(found)
     low, high = tally.cdf("income", {"region": "z"}).confidence_interval(simultaneous=True)
     assert (low[:-1].min(), high.max()) == (0, 1)
 
@@ -545,7 +557,13 @@ def test_command_line(tally, tmp_path, monkeypatch, capsys):
         assert run(monkeypatch, capsys, "query", kind, *files, *words) == (0, f"{answer}\n", "")
         code, out, err = run(monkeypatch, capsys, "query", kind, *files, *words, "--json")
         assert (code, err) == (0, "")
-        assert json.loads(out) == pytest.approx(answer.to_dict())
+        (row,) = json.loads(out)["rows"]
+        expected = answer.to_dict()
+        assert json.loads(out)["label"] == expected["label"]
+        numbers = ("estimate", "std_error", "ci_low", "ci_high", "n")
+        assert [row[name] for name in numbers] == pytest.approx(
+            [expected[name] for name in numbers]
+        )
     for words, needle in (
         (["quantile", *files, "income", "--q", "half"], "is not a number"),
         (["quantile", *files, "income", "--q", "1.5"], "between 0 and 1"),

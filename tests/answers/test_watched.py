@@ -205,8 +205,9 @@ def test_the_fast_way_of_merging_is_the_package():
     looks = Merged(*waves)
     paces = [(pace[0, -1], unit) for pace, unit in looks.paces]
     assert np.array(found.paces) == pytest.approx(np.array(paces))
-    low, high = found.confidence_interval(LEVEL, anytime=True)
+    low, high = found._interval(LEVEL, anytime=True)
     assert (high - low) / 2 == pytest.approx(reach(looks, anytime(looks))[0, -1])
+    assert found.confidence_interval(LEVEL, anytime=True) == (max(low, 0), min(high, 400))
 
 
 def test_the_variance_jumps_a_hundredfold():
@@ -272,7 +273,9 @@ class Means:
 
     def answer(self, run, time):
         sums = {row: found[run, time - 1 : time] for row, found in self.sums.items()}
-        return to_ratio(sums, self.readings, time, question="", unit="a", possible=(0.0, 15.0))
+        return to_ratio(
+            sums, self.readings, time, question="", unit="a", possible=(0.0, 15.0), centre=0.0
+        )
 
     def ever_wrong(self, *, watching):
         """Without what the package adds for jumps."""
@@ -398,10 +401,11 @@ def test_too_early_everything_is_possible():
     tally = survey.tally(
         survey.randomize({"a": [3] * (watched.FIRST - 1)}, randomness=Randomness.seeded(1))
     )
-    assert tally.count({"a": 3}).confidence_interval(anytime=True) == (-math.inf, math.inf)
+    assert tally.count({"a": 3})._interval(anytime=True) == (-math.inf, math.inf)
+    assert tally.count({"a": 3}).confidence_interval(anytime=True) == (0, watched.FIRST - 1)
     assert tally.mean("a").confidence_interval(anytime=True) == (0.0, 15.0)
     tally.add(survey.randomize({"a": [3] * 2}, randomness=Randomness.seeded(2)))
-    assert math.isfinite(tally.count({"a": 3}).confidence_interval(anytime=True)[0])
+    assert math.isfinite(tally.count({"a": 3})._interval(anytime=True)[0])
 
 
 def test_every_kind_of_answer_takes_it_and_is_wider():

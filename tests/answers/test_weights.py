@@ -268,7 +268,7 @@ def test_bad_weights():
         Weight(1, 1)
     with pytest.raises(InvalidSpecError, match="finite"):
         Weight(0, float("nan"))
-    with pytest.raises(InvalidSpecError, match="blurred"):
+    with pytest.raises(InvalidSpecError, match="at least one attribute that is randomized"):
         Survey.design({"w": Weight(0, 1)})
     for survey in (public("geometric"), private("geometric")):
         for value, why in ((7, "outside"), (float("nan"), "missing|finite"), ("x", "number")):

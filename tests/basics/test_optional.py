@@ -188,7 +188,7 @@ def test_the_base_install_has_the_command_line(folder):
         ["query", "count", "designed.toml", "reports.parquet", "1 <= age <= 2"],
         ["query", "histogram", "designed.toml", "reports.parquet", "age"],
         ["explain", "designed.toml"],
-        ["risk", "designed.toml"],
+        ["risk", "designed.toml", "age"],
         ["lab", "compare", "designed.toml", "people.csv", "--queries", "2"],
     ):
         done = command(folder, *words)
@@ -199,7 +199,7 @@ def test_the_base_install_has_the_command_line(folder):
     ("extra", "words"),
     [
         ("plot", ["demo"]),
-        ("plot", ["risk", "survey.toml", "--plot", "risk.png"]),
+        ("plot", ["plan", "survey.toml", "mean", "age", "--error", "1", "--plot", "plan.png"]),
         ("plot", ["query", "histogram", "survey.toml", "r.parquet", "age", "--plot", "ages.png"]),
         ("plot", ["lab", "compare", "survey.toml", "people.csv", "-o", "page"]),
         ("collector", ["collector", "serve", "new"]),

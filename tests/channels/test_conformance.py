@@ -137,7 +137,9 @@ def test_a_survey_refuses_a_mechanism_from_elsewhere_that_breaks_its_metric():
     def blunt(size, epsilon):
         return Response.for_epsilon(size, 3 * epsilon)
 
-    with pytest.raises(InvalidSpecError, match="tells 0 from 1 better than the metric allows"):
+    with pytest.raises(
+        InvalidSpecError, match="distinguishes 0 from 1 better than the metric allows"
+    ):
         Survey.design(
             {"v": Integer(0, 4, epsilon=1, mechanism=Simple("blunt", blunt, ANY_TWO), per=1)}
         )

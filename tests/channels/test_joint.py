@@ -280,7 +280,7 @@ def test_people_of_too_many_kinds_are_refused(monkeypatch):
     assert summed(rows[0]).shape == SIZES
     monkeypatch.setattr(joint, "MAX_KINDS", len(PEOPLE) - 1)
     for ask in (lambda: kinds(rows), lambda: summed(rows[0])):
-        with pytest.raises(QueryError, match="people of too many kinds for an exact error"):
+        with pytest.raises(QueryError, match="too many combinations of values for an exact error"):
             ask()
 
 

@@ -38,6 +38,7 @@ from metricldp.channels import MatrixChannel
 from metricldp.coins.stream import Randomness
 from metricldp.design import plans, strategies
 from metricldp.design.optimise import optimised
+from metricldp.estimate.table import COLUMNS, NUMBERS
 from metricldp.metrics import Line, Sensitive, Uniform
 from metricldp.reports import arrow
 from metricldp.reports import bytes as pack
@@ -236,6 +237,7 @@ def test_loading_a_survey_imports_no_optimiser(tmp_path):
     ).save(path)
     program = f"""
 import sys
+from metricldp import Survey
 from metricldp.design import plans
 plans.made = plans.optimised = None
 survey = Survey.load({str(path)!r})
@@ -323,7 +325,7 @@ FEW = {
 def test_a_workload_of_few_questions_is_completed(case, strategy):
     """Every count can be told, and what was asked for has no larger error than with all values."""
     plan, usual_plan = (Matrix(asked, strategy) for asked in (FEW[case], "values"))
-    for attribute in (partial(Integer, 1, 4), partial(Categorical, ["a", "b", "c", "d"])):
+    for attribute in (partial(Integer, 1, 4, per=1), partial(Categorical, ["a", "b", "c", "d"])):
         survey = Survey.design({"v": attribute(epsilon=1, mechanism=plan)})
         assert survey.certify().holds
         assert (
@@ -614,20 +616,20 @@ def test_linear_answers_are_those_of_asking_one_by_one(mechanism, where):
         assert isinstance(answers, EstimateTable)
         ranges = [(low, high) for low in range(6) for high in range(low, 6)]
         assert len(answers) == len(ranges) == 21
-        for (low, high), answer, label in zip(ranges, answers, answers.labels, strict=True):
+        for (low, high), (label, answer) in zip(ranges, answers, strict=True):
             inside = [x for x in range(low, high + 1) if where != {"v": (1, 4)} or 1 <= x <= 4]
             if inside:
                 alone = tally.count({**(where or {}), "v": (inside[0], inside[-1])})
                 assert answer.value == pytest.approx(alone.value, abs=1e-6)
                 assert answer.stderr == pytest.approx(alone.stderr, rel=1e-6)
             assert answer.question.startswith(f"v {label}")
-        values, errors = zip(*((a.value, a.stderr) for a in answers), strict=True)
+        values, errors = zip(*((one.value, one.stderr) for _, one in answers), strict=True)
         assert answers.values.tolist() == list(values)
         assert answers.stderr.tolist() == list(errors)
-        assert answers[-1] == answers[20] == answers[18:][-1]
+        assert answers.iloc[-1] == answers.iloc[20] == answers.iloc[18:].iloc[-1]
     own = tally.workload("v", [np.arange(6), np.ones(6)], where)
-    assert own[0].value == pytest.approx(tally.sum("v", where).value)
-    assert own[0].stderr == pytest.approx(tally.sum("v", where).stderr)
+    assert own["row 0"].value == pytest.approx(tally.sum("v", where).value)
+    assert own["row 0"].stderr == pytest.approx(tally.sum("v", where).stderr)
 
 
 @pytest.mark.parametrize("kind", ["continuous", "real", "ordinal"])
@@ -642,14 +644,16 @@ def test_linear_answers_of_other_kinds_are_histograms(kind):
     values = np.array(list("abcde"))[(5 * drawn).astype(int)] if kind == "ordinal" else drawn
     tally = survey.tally(survey.randomize({"v": values}, randomness=Randomness.seeded(9)))
     bars, answers = tally.histogram("v"), tally.workload("v", Workload.identity(5))
-    assert answers.labels == list(bars.labels)
-    table = answers.to_arrow()
-    assert table.column_names == ["v", "value", "stderr", "low", "high"]
-    expected = bars.to_arrow()
-    for column in ("value", "stderr"):
+    assert answers.labels == bars.labels
+    table, expected = answers.to_arrow(), bars.to_arrow()
+    groups = ["v_low", "v_high"] if kind == "continuous" else ["v"]
+    assert table.column_names == [*groups, *COLUMNS]
+    assert table.schema == expected.schema
+    assert table.select(groups) == expected.select(groups)
+    for column in NUMBERS:
         np.testing.assert_allclose(table[column], expected[column], rtol=1e-9, atol=1e-9)
     ends = bars.confidence_interval(method="normal")
-    np.testing.assert_allclose([table["low"], table["high"]], ends, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose([table["ci_low"], table["ci_high"]], ends, rtol=1e-9, atol=1e-9)
 
 
 WIDE = ("histogram-sum", "prefix")
@@ -717,15 +721,15 @@ def test_all_ranges_of_a_thousand_are_never_written_out():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100e6
-    assert answers[999].question == "v 0 to 999"
-    assert answers[999].value == pytest.approx(2000)
-    assert answers[123_456] == answers[123_456 - 500_500]
-    low, high = (int(word) for word in answers[123_456].question.split()[1::2])
+    assert answers.iloc[999].question == "v 0 to 999"
+    assert answers.iloc[999].value == pytest.approx(2000)
+    assert answers.iloc[123_456] == answers.iloc[123_456 - 500_500]
+    low, high = (int(word) for word in answers.iloc[123_456].question.split()[1::2])
     alone = tally.count({"v": (low, high)})
-    assert answers[123_456].value == pytest.approx(alone.value)
-    assert repr(answers) == "<Answers to 500,500 questions about v>"
+    assert answers.iloc[123_456].value == pytest.approx(alone.value)
+    assert repr(answers) == "<EstimateTable: workload over v, 500,500 rows>"
     with pytest.raises(IndexError):
-        answers[500_500]
+        answers.iloc[500_500]
 
 
 def test_linear_answers_are_found_by_label_and_know_what_they_count():
@@ -734,12 +738,17 @@ def test_linear_answers_are_found_by_label_and_know_what_they_count():
         survey.randomize({"v": [1, 2, 2, 4] * 50}, randomness=Randomness.seeded(1))
     )
     ranges = tally.workload("v", "ranges")
-    assert ranges["2 to 3"] == ranges[ranges.labels.index("2 to 3")]
+    assert ranges["2 to 3"] == ranges.iloc[ranges.labels.index("2 to 3")]
     assert ranges["2"].unit == "people"
-    with pytest.raises(QueryError, match="no answer about v is called '2 to 9'"):
+    with pytest.raises(QueryError, match="the table has no row '2 to 9'"):
         ranges["2 to 9"]
+    with pytest.raises(QueryError, match=r"no row 2; .*; did you mean '2'\?"):
+        ranges[2]
+    values = tally.workload("v", "values")
+    assert values.labels == [1, 2, 3, 4]
+    assert values[2] == values.iloc[1]
     rows = tally.workload("v", [[1, 1, 0, 0], [1, 2, 3, 4], [0.5, 0, 0, 0]])
-    assert [a.unit for a in rows] == ["people", "weighted people", "weighted people"]
+    assert [one.unit for _, one in rows] == ["people", "weighted people", "weighted people"]
     assert "weighted people" in str(rows["row 1"])
 
 
@@ -752,11 +761,11 @@ def test_bad_workloads_are_refused_in_one_line():
         (Workload.prefixes(5), "the workload has rows of 5 positions, the attribute has 4"),
         ([[1, 0, math.nan, 0]], "row 0 of the workload holds nan"),
         ([[1, 0, 0, 0], [1, 0, 0]], "all rows equally long"),
-        ([1, 0, 0, 0], "put one row in brackets"),
+        ([1, 0, 0, 0], "a list of rows, .*; write one row as "),
         ([[[1]]], "a table of rows"),
         ("w", None),
     ):
-        for ask in (tally.linear, partial(total_error, survey)):
+        for ask in (tally.workload, partial(total_error, survey)):
             with pytest.raises(QueryError, match=expected):
                 ask(*(("w", "values") if expected is None else ("v", asked)))
     with pytest.raises(QueryError, match="no attribute 'x'"):

@@ -281,7 +281,9 @@ def test_a_spoilt_memory_is_refused_and_not_changed():
         with pytest.raises(InvalidValueError, match="start a new one"):
             survey.report({"x": 3}, memory=memory)
         assert memory == {key: spoilt}
-    with pytest.raises(InvalidValueError, match="a memory is a dict"):
+    with pytest.raises(
+        InvalidValueError, match="memory is a dict that the device stores, not list"
+    ):
         survey.report({"x": 3}, memory=[])
 
 

@@ -110,7 +110,8 @@ def test_the_worst_report_decides_either_way_round():
     assert steep.worst_ratio(0, 1) == Fraction(4)
     certain = Table.of([[HALF, HALF, 0], [HALF, QUARTER, QUARTER]])
     for x, other in ((0, 1), (1, 0)):
-        with pytest.raises(CertificateError, match=f"positions {x} and {other} are told apart for"):
+        expected = f"positions {x} and {other} can be distinguished with certainty"
+        with pytest.raises(CertificateError, match=expected):
             certain.worst_ratio(x, other)
 
 

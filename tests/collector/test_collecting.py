@@ -395,8 +395,8 @@ def test_a_sqlite_that_may_damage_its_file_is_refused(version):
         sqlite.check_version(good)
 
 
-def test_a_place_that_is_no_collector(tmp_path):
-    with pytest.raises(StoreError, match="no folder of a collector"):
+def test_folder_without_a_collector_is_rejected(tmp_path):
+    with pytest.raises(StoreError, match="is not a collector folder; metricldp collector serve"):
         Collector.at(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot make"):

@@ -158,10 +158,10 @@ def test_query_without_scripts(visit, collected):
     page.select_option("#by", "region")
     page.fill("#where", "18 <= age < 60")
     page.click("text=Run query")
-    assert page.inner_text("#answer h2") == "Mean age by region where 18 <= age < 60"
+    assert page.inner_text("#answer h2") == "Mean age by region among age 18 to 59"
     page.select_option("#attribute", "income")
     page.click("text=Run query")
-    assert page.inner_text("#answer h2") == "Mean income by region where 18 <= age < 60"
+    assert page.inner_text("#answer h2") == "Mean income by region among age 18 to 59"
     assert page.locator("#answer svg:visible").count() == 1
     assert "where=18+%3C%3D+age+%3C+60" in page.url
 

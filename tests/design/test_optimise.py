@@ -439,7 +439,7 @@ BAD = [
     (lambda: optimised(Workload.identity(3), *line(3), "hierarchy-1"), InvalidSpecError, "not 1"),
     (lambda: optimised(Workload.identity(3), *line(3), np.eye(2)), QueryError, "strategy 2"),
     (lambda: optimised(Workload.all_ranges(9), *line(9), "workload"), InvalidSpecError, "too long"),
-    (lambda: optimised(Workload.from_rows([[0, 0]]), *line(2)), QueryError, "asks for nothing"),
+    (lambda: optimised(Workload.from_rows([[0, 0]]), *line(2)), QueryError, "workload is empty"),
     (lambda: best_scales([1, 1], np.eye(3), *line(3)), InvalidSpecError, r"shape \(2,\)"),
     (lambda: best_scales([1, -1, 1], np.eye(3), *line(3)), InvalidSpecError, "not negative"),
     (lambda: best_scales([1.0], [1.0, 2], *line(2)), InvalidSpecError, "is a matrix"),

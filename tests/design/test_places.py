@@ -304,7 +304,7 @@ PLANE = {"name": "additive", "metric": "plane"}
         (
             place(11, 10, **WITHIN),
             {**PLANE, "name": "extremal"},
-            "110 cells are too many to be",
+            "110 cells are too many for mechanism extremal; use at most 100",
         ),
         (place(3, 3, epsilon=1), {**PLANE, "around": [5, 5]}, "around belongs to patterns"),
         (
@@ -332,7 +332,7 @@ PLANE = {"name": "additive", "metric": "plane"}
         (
             {"east": side(3, epsilon=1, max_epsilon=2), "north": side(3, epsilon=1)},
             PLANE,
-            "max_epsilon bounds the distance in the plane; state the same for both",
+            "max_epsilon is for the distance in the plane; state the same for both",
         ),
         (
             {"hour": Integer(0, 4, epsilon=1, per=1, cyclic=True), "north": side(3, epsilon=1)},
@@ -347,14 +347,18 @@ PLANE = {"name": "additive", "metric": "plane"}
         (
             place(4, 4, epsilon=0.3),
             {**PLANE, "name": "tight-constraints"},
-            "would need a probability below 0",
+            "the weight of 1, 2 would be negative under this metric; use mechanism extremal",
         ),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "mean"}, "a workload of several attributes"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": {"mean": 1}}, "of several attributes"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "rangs"}, "no workload is called 'rangs'"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "7 bars"}, "bars"),
         (place(3, 3, **WITHIN), {**PLANE, "prior": [1] * 9}, "'additive' has no entry 'prior'"),
-        (place(3, 3, epsilon=1e-9), PLANE, "epsilon is too small for cells to be told apart"),
+        (
+            place(3, 3, epsilon=1e-9),
+            PLANE,
+            "epsilon is too small to distinguish cells in floats; use a larger",
+        ),
     ],
 )
 def test_refused(attributes, joint, message):

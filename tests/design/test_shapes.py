@@ -117,7 +117,7 @@ def test_tents_conform_where_they_exist():
     found = check_channel(Tents(), sizes=(2, 3, 5), epsilons=(0.3, 2.0), metrics=kinds)
     assert found.holds, str(found)
     with pytest.raises(
-        InvalidSpecError, match="would need a probability below 0 under this metric"
+        InvalidSpecError, match="the weight of 2 would be negative under this metric"
     ):
         Tents().settled(5, Window(Fraction(1, 10), 2))
 
@@ -256,7 +256,7 @@ def test_broken_files_are_refused():
     ):
         replace(shaped, patterns=["0!1"]).channel(size, metric)
     with pytest.raises(
-        InvalidSpecError, match="additive noise needs a metric that depends on how far"
+        InvalidSpecError, match="additive noise needs a metric that depends on the distance"
     ):
         ShapedNoise().settled(5, Sensitive(frozenset([1]), Fraction(1)))
 

@@ -109,7 +109,7 @@ def test_labels():
         (lambda: Workload.total("3"), "whole number of positions, not '3'"),
         (lambda: Workload.from_rows([[1, 2], [3]]), "all rows equally long"),
         (lambda: Workload.from_rows([["a", "b"]]), "are numbers"),
-        (lambda: Workload.from_rows([1, 2]), "put one row in brackets"),
+        (lambda: Workload.from_rows([1, 2]), r"a list of rows, not \[1, 2\]; write one row as"),
         (lambda: Workload.from_rows(np.empty((0, 3))), r"shape \(0, 3\)"),
         (lambda: Workload.from_rows([[1, 2], [3, np.nan]]), "row 1 of the workload holds nan"),
         (

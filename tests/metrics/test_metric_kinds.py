@@ -584,9 +584,9 @@ def test_mistakes_are_one_line_that_names_the_pair(mistake):
         assert needle in message
 
 
-def test_distances_that_no_coin_could_keep_are_refused():
+def test_too_large_and_too_small_distances_are_rejected():
     for length, words in (
-        (2e6, "between a and b, which blurs nothing"),
+        (2e6, "between a and b, which adds almost no noise"),
         (1e-15, "the nearest two"),
     ):
         with pytest.raises(InvalidSpecError, match=words):

@@ -102,7 +102,7 @@ def test_bad_p(p):
 
 @pytest.mark.parametrize("p", [2, math.inf])
 def test_public_weights_alone_are_refused_under_any_metric(p):
-    with pytest.raises(InvalidSpecError, match="blurred"):
+    with pytest.raises(InvalidSpecError, match="at least one attribute that is randomized"):
         Survey.design(SurveySpec({"w": Weight(0, 1)}, metric=Lp(p)))
 
 

@@ -342,7 +342,7 @@ def test_text_and_data():
     text, data = " ".join(str(found).split()), found.to_dict()
     assert text.startswith("With 20,000 respondents, set epsilon to age ")
     assert "; scale max_epsilon by the same factor. Then the fraction of respondents with" in text
-    assert "has a margin of error of a 95% CI of" in text
+    assert "has a 95% margin of error of" in text
     assert f"(SE {100 * found.stderr:.3g} percentage points), for uniform values." in text
     assert "- age: A report is at most" in text
     after = found.survey.risk("region").after

@@ -124,7 +124,7 @@ def test_plan_shows_errors_and_the_adversary_over_the_same_epsilons(planned):
     np.testing.assert_allclose(errors.lines[1].get_data(), [epsilons, middle])
     after = [100 * row.risk.after for row in settings.settings]
     np.testing.assert_allclose(adversary.lines[0].get_data(), [epsilons, after])
-    assert errors.get_ylabel() == "margin of error of a 95% CI (percentage points)"
+    assert errors.get_ylabel() == "95% margin of error (percentage points)"
     assert adversary.get_ylabel() == "right guesses of age within 3 (%)"
     target = [line for line in errors.lines if str(line.get_label()).startswith("target: 5")]
     assert target[0].get_ydata() == [5, 5]

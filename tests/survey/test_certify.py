@@ -256,17 +256,17 @@ def test_public_weights_are_named_and_nothing_else():
     ]
 
 
-def test_a_certificate_says_in_short_what_it_is():
+def test_representation_of_a_certificate_is_its_text():
     survey = Survey.design(
         {"v": Integer(0, 3, epsilon=1, mechanism="geometric", per=1), "w": Weight(0, 1)}
     )
     good = survey.certify()
-    short = survey.fingerprint[:16]
-    assert repr(good) == f"<Certificate of survey {short}: holds>"
+    assert repr(good) == str(good)
+    assert "two respondents are at most 3 apart" in str(good)
     bad = replace(good, proofs=(replace(good.proofs[0], promised=False),))
-    assert repr(bad) == f"<Certificate of survey {short}: BROKEN>"
+    assert "NOT certified" in repr(bad)
     page = good._repr_html_()
-    assert f">Survey {short}</caption>" in page
+    assert f">Survey {survey.fingerprint[:16]}</caption>" in page
     assert "w is a public weight" in page and "certified: every pair" in page
     # Words to the left, numbers to the right.
     assert re.search(

@@ -302,7 +302,8 @@ def test_another_domain_counts_in_full_under_another_name(ledger, tmp_path):
     for names, needle in (
         ({"Age": "x"}, "no attribute 'Age' to be called another name.*differs only in its case"),
         ({"age": "site"}, "two attributes of one survey are called 'site'"),
-        ({"age": "two\nlines"}, "a name in the ledger is a line of text"),
+        ({"age": "two\nlines"}, "a name in the accountant is a line of text, without line breaks"),
+        ({"age": " "}, "a name in the accountant is a line of text, not empty"),
         ({"age": 3}, "a name in the accountant is a line of text, not int"),
         ("age", "names map attributes"),
     ):
@@ -354,16 +355,22 @@ def broken(ledger, key, value, inside=False):
 def test_a_ledger_file_holds_what_is_known_and_nothing_else(ledger, tmp_path):
     """A key that is not understood may change what the rest means, so it is not passed over."""
     assert Accountant.from_dict(ledger.to_dict()) == ledger
-    whole = "metricldp-ledger and a list of entries, nothing else"
+    whole = "an accountant file has metricldp-ledger and a list of entries, and nothing else"
     part = "entry 3 of the accountant needs a note and a survey, and may have names"
     for data, needle in (
         (broken(ledger, "owner", "me"), whole),
         (broken(ledger, "entries", {}), whole),
         (broken(ledger, "entries", None), whole),
-        (broken(ledger, "metricldp-ledger", True), "metricldp-ledger = 1, not True"),
-        (broken(ledger, "metricldp-ledger", 1.0), "metricldp-ledger = 1, not 1.0"),
+        (
+            broken(ledger, "metricldp-ledger", True),
+            "metricldp-ledger of an accountant file is 1, not True",
+        ),
+        (
+            broken(ledger, "metricldp-ledger", 1.0),
+            "metricldp-ledger of an accountant file is 1, not 1.0",
+        ),
         (broken(ledger, "times", 2, inside=True), part),
-        (broken(ledger, "survey", 3, inside=True), "entry 3 of the ledger has no survey"),
+        (broken(ledger, "survey", 3, inside=True), "entry 3 of the accountant has no survey"),
         (broken(ledger, "note", 3, inside=True), "a note is a line of text, not int"),
         (broken(ledger, "names", 3, inside=True), "names map attributes"),
     ):
@@ -372,10 +379,10 @@ def test_a_ledger_file_holds_what_is_known_and_nothing_else(ledger, tmp_path):
     for key in ("note", "survey"):
         data = ledger.to_dict()
         del data["entries"][1][key]
-        with pytest.raises(InvalidSpecError, match="entry 2 of the ledger needs"):
+        with pytest.raises(InvalidSpecError, match="entry 2 of the accountant needs"):
             Accountant.from_dict(data)
     (tmp_path / "ledger.json").write_text(json.dumps(broken(ledger, "owner", "me")))
-    with pytest.raises(InvalidSpecError, match=f"ledger.json: a ledger holds {whole}"):
+    with pytest.raises(InvalidSpecError, match=f"ledger.json: {whole}"):
         Accountant.load(tmp_path / "ledger.json")
 
 
@@ -395,7 +402,7 @@ def test_mistakes(ledger, tmp_path):
     path = tmp_path / "ledger.json"
     for text, needle in (
         ("{", "not a JSON file"),
-        ("[]", "metricldp-ledger = 1"),
+        ("[]", "an accountant file is an object, not list"),
         ('{"metricldp-ledger": 2, "entries": []}', "not 2"),
         ('{"metricldp-ledger": 1}', "list of entries"),
         ('{"metricldp-ledger": 1, "entries": [3]}', "entry 1"),
@@ -405,11 +412,11 @@ def test_mistakes(ledger, tmp_path):
         path.write_text(text)
         with pytest.raises(InvalidSpecError, match=needle):
             Accountant.load(path)
-    with pytest.raises(InvalidSpecError, match="cannot read the ledger"):
+    with pytest.raises(InvalidSpecError, match="cannot read the accountant"):
         Accountant.load(tmp_path / "none.json")
     with pytest.raises(InvalidSpecError, match=r"cannot write .*directory"):
         ledger.save(tmp_path)
-    with pytest.raises(InvalidSpecError, match="adds up surveys"):
+    with pytest.raises(InvalidSpecError, match="an accountant adds surveys, not dict"):
         ledger.add({"age": 3})
     with pytest.raises(InvalidSpecError, match="a note is a line of text"):
         ledger.add(Survey.design({"b": Integer(0, 1, epsilon=1, per=1)}), note="two\nlines")

@@ -89,7 +89,7 @@ def test_files_hold_it_and_the_fingerprint_covers_it(kind):
     assert list(survey.fields) == ["x", "x=answered", "z"]
     assert '"x=answered":{"keep":' in survey.canonical
     assert survey.certify().holds
-    assert "optional; mechanism" in str(survey.explain())
+    assert "optional; mechanism" in " ".join(str(survey.explain()).split())
     required = Survey.from_dict(
         {**survey.to_dict(), "attributes": without(survey.to_dict()["attributes"])}
     )
@@ -113,7 +113,7 @@ def test_what_cannot_be_optional():
     with pytest.raises(InvalidSpecError, match="in the clear and cannot be optional"):
         Weight(0, 1, optional=1)
     ages = {"x": Integer(0, 9, epsilon=1, optional=1, per=1), "y": Integer(0, 9, epsilon=1, per=1)}
-    with pytest.raises(InvalidSpecError, match="x is optional, which needs a report of its own"):
+    with pytest.raises(InvalidSpecError, match="x is optional; remove optional"):
         Survey.design(SurveySpec(ages, joint={("x", "y"): "hio"}))
 
 
@@ -580,7 +580,7 @@ def test_means_and_quantiles_are_of_those_who_answered():
     assert tally.histogram("age").values.sum() == pytest.approx(tally.count({"age": (0, 9)}).value)
     assert "age answered" in str(tally.mean("age").question)
     assert tally.count({"age": None}).question == "age not answered"
-    with pytest.raises(QueryError, match="drop it from where"):
+    with pytest.raises(QueryError, match="remove it from where"):
         tally.mean("age", {"age": None})
     with pytest.raises(QueryError, match="has no value None"):
         Survey.design({"x": Integer(0, 3, epsilon=1, per=1)}).tally([]).count({"x": None})

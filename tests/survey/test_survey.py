@@ -301,7 +301,7 @@ def test_where_clauses_mean_what_they_say():
     with pytest.raises(QueryError, match="20 and 30; 49 lies between the edges 40 and 50"):
         chosen("income", (22, 49))
     assert survey.attributes["income"].choose((20, 50), "income").note is None
-    with pytest.raises(QueryError, match="part of a bin; ask for the bin, 20 to 30"):
+    with pytest.raises(QueryError, match="part of a bin; use the bin, 20 to 30"):
         chosen("income", 25.0)
     assert chosen("mood", ("fair", None)) == [1, 2]
     assert chosen("mood", "bad") == [0]

@@ -17,11 +17,11 @@ from metricldp.basics.markup import beside, table
 from metricldp.basics.numbers import finite, is_number, whole, within
 from metricldp.basics.text import shown
 from metricldp.estimate.display import (
-    CONTRADICTION,
     EMPTY,
     Display,
     bounded,
     interval_text,
+    percent,
     rounded,
     rounded_error,
 )
@@ -451,15 +451,14 @@ class Estimate:
         low, high = self.confidence_interval(confidence_level)
         place = -1 if self.value < low else 1 if self.value > high else 0
         least, most = self._attainable
+        first, last = self._interval(confidence_level)
         notes = self.notes
-        if (
-            self._interval(confidence_level)[1] < least
-            or self._interval(confidence_level)[0] > most
-        ):
-            notes = (*notes, CONTRADICTION)
-        value = place if place else 0
+        if last < least or first > most:
+            unbiased = f"the unbiased estimate is {self._shown(self.value)}"
+            level = percent(confidence_level)
+            notes = (*notes, f"{unbiased}; no possible value is in its {level} CI")
         ends = (self._shown(low), self._shown(high))
-        shown_value = bounded(self._shown(self.value), *ends, value)
+        shown_value = bounded(self._shown(self.value), *ends, place)
         error = rounded_error(self.stderr, whole=self._counts)
         return Display(shown_value, error, self._shown_ends(low, high), notes)
 
@@ -471,7 +470,7 @@ class Estimate:
 
     def to_text(self, confidence_level: float = 0.95) -> str:
         """The estimate, its standard error and its interval in one line."""
-        unit = self.unit if self.unit in _WORDS or " per " in self.unit else ""
+        unit = self.unit if self.unit in _WORDS or " per " in f" {self.unit}" else ""
         return self.display(confidence_level).line(unit, confidence_level)
 
     def _repr_html_(self) -> str:
@@ -524,8 +523,12 @@ def plain_number(value: Any) -> Any:
 
 
 def barely(size: float, error: float) -> str:
-    """What to note of a ratio over a group that may be empty."""
-    return f"the group is estimated at {size:,.0f} people (SE {error:,.0f})"
+    """The note of a ratio over a group that may be empty; a bound in place of negative people."""
+    value, high = (
+        f"{max(number, 0.0):,.0f}" for number in (size, size + normal_reach(0.95) * error)
+    )
+    people = bounded(value, "0", high, -1 if size < 0 else 0)
+    return f"the group is estimated at {people} people (SE {rounded_error(error, whole=True)})"
 
 
 def check_method(method: object) -> None:

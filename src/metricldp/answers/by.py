@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -136,18 +136,35 @@ def bars_of(described: Attribute, name: str, edges: Any = None) -> Bars:
     pairs = list(pairwise(edges))
     if any(not low < high for low, high in pairs):
         raise QueryError(f"the edges of bands of {name} increase, not {shown(list(edges))}")
-    return Bars(name, described, tuple(_band(described, name, *pair) for pair in pairs), (*pairs,))
+    bands = [_band(described, name, *pair) for pair in pairs]
+    if note := _outside(described, name, bands):
+        bands = [replace(band, note=note) for band in bands]
+    return Bars(name, described, tuple(bands), (*pairs,))
+
+
+def _outside(described: Attribute, name: str, bands: Sequence[Chosen]) -> str | None:
+    """A note if values of the domain are in no band."""
+    last = described.size - 1
+    first, end = bands[0].first_and_last[0], bands[-1].first_and_last[1]
+    ranges = ((0, first - 1), (end + 1, last))
+    missed = [described.label(low, high) for low, high in ranges if low <= high]
+    return f"{name} {' and '.join(missed)} is in no band" if missed else None
 
 
 def _band(described: Attribute, name: str, low: float, high: float) -> Chosen:
     """The values from low up to, but without, high."""
     if described.kind == "integer":
-        return described.choose((math.ceil(low), math.ceil(high) - 1), name)
+        least, most = (int(described.values_at(k)[0]) for k in (0, described.size - 1))
+        ends = max(math.ceil(low), least), min(math.ceil(high) - 1, most)
+        return described.choose(ends if ends[0] <= ends[1] else (low, high), name)
     return described.choose((low, high), name)
 
 
 def edges_for(described: Attribute, name: str, bins: Any) -> Any:
-    """The edges of at most so many equal bands over the whole domain; a list of edges as it is."""
+    """The edges of so many bands over the whole domain, equal if its steps can be divided so.
+
+    A list of edges is returned as it is.
+    """
     if bins is None or is_list(bins) or isinstance(bins, np.ndarray):
         return bins
     if not is_whole(bins) or bins < 1:
@@ -156,8 +173,8 @@ def edges_for(described: Attribute, name: str, bins: Any) -> Any:
         )
     if described.named:
         raise QueryError(f"{name} has names and no numbers; leave bins out")
-    step = math.ceil(described.size / min(int(bins), described.size))
-    starts = [described.values_at(place)[0] for place in range(0, described.size, step)]
+    count = min(int(bins), described.size)
+    starts = [described.values_at(k * described.size // count)[0] for k in range(count)]
     last = described.values_at(described.size - 1)[1]
     return [*starts, int(last) + 1 if described.kind == "integer" else last]
 

@@ -225,8 +225,12 @@ class Fit:
         asked = workload_for(self.survey, attribute, workload)
         profile = self._profile(attribute, self._parsed(where, attribute))
         table = self._tally.workload(attribute, asked, where, target=target)
-        unbiased = cast(WorkloadRows, table._estimates)
-        rows = FittedRows(unbiased, asked.answers(profile))
+        values, unbiased = asked.answers(profile), table._estimates
+        rows = (
+            FittedRows(unbiased, values)
+            if isinstance(unbiased, WorkloadRows)
+            else _fitted(values.tolist(), table)  # of several tallies
+        )
         return EstimateTable(table.groupings, rows, label=table.label)
 
     # Sums over cells -----------------------------------------------------------------------------

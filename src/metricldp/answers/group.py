@@ -98,7 +98,8 @@ class Group:
         if self.everybody and self.literal:
             points.append(_share(whole, self.n))
         else:
-            points.append(_share(Estimate(1.0, 0.0, target=whole.target), 1))
+            all_of_it = Estimate(1.0, 0.0, target=whole.target, reports=whole.reports)
+            points.append(_share(replace(all_of_it, survey=whole.survey), 1))
         positions = [int(position) for position in self.positions]
         ends = [plain(self.attribute.values_at(position)[1]) for position in positions]
         words = self.query.words

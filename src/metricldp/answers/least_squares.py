@@ -69,9 +69,7 @@ def columns_for(
             function = (values - centre) / scale
             found.append(Column(name, name, function, centre, scale, step**2 / 6))
             if described.in_bins:
-                notes.append(
-                    f"{name} is taken at the middle of its bins; the line is that of middles"
-                )
+                notes.append(f"{name} is taken at the middle of its bins, and so is the regression")
             elif note:
                 notes.append(note)
             if step:

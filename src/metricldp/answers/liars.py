@@ -57,7 +57,7 @@ def _times(one: Ends, other: Ends) -> Ends:
 def checked_liars(liars: object) -> int:
     """A number of devices, from 0 on."""
     if not is_whole(liars) or liars < 0:
-        raise QueryError(f"malicious is a number of reports, 0 or more, not {shown(liars)}")
+        raise QueryError(f"malicious is a number of reports, such as 500, not {shown(liars)}")
     return int(liars)
 
 

@@ -15,6 +15,7 @@ from typing import overload
 import numpy as np
 
 from metricldp.answers.answer import Estimate
+from metricldp.answers.by import bars_of
 from metricldp.answers.estimate import RESPONDENTS, to_answers
 from metricldp.answers.liars import Lie, one_report
 from metricldp.answers.predict import possible_sum, variance_bounds
@@ -202,9 +203,13 @@ class RowLabels(Sequence[str]):
         return iter(self._workload.labels(self._words))
 
 
-def workload_table(workload: Workload, profile: Profile | Apart) -> EstimateTable:
-    """The estimates of a workload as a table."""
+def workload_table(workload: Workload, profile: Profile | Apart, among: str = "") -> EstimateTable:
+    """The estimates of a workload as a table; `among` states the condition in its label."""
     rows = WorkloadRows(workload, profile)
-    labels = RowLabels(workload, rows.words)
     name = profile.attribute
-    return EstimateTable([Grouping(name, labels, labels)], rows, label=f"workload over {name}")
+    if workload.row_per_value:
+        grouping = bars_of(profile.survey.attributes[name], name).grouping
+    else:
+        labels = RowLabels(workload, rows.words)
+        grouping = Grouping(name, labels, labels)
+    return EstimateTable([grouping], rows, label=f"workload over {name}{among}")

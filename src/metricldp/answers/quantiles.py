@@ -39,7 +39,7 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import plain
 from metricldp.channels import Floats
-from metricldp.estimate.display import Display, interval_text, rounded, rounded_error
+from metricldp.estimate.display import EMPTY, Display, interval_text, rounded, rounded_error
 from metricldp.estimate.table import EstimateTable, Grouping
 
 Value = int | float | str
@@ -359,6 +359,8 @@ class Quantile(Estimate):
         return plain(number)
 
     def display(self, confidence_level: float) -> Display:
+        if not self.estimable:
+            return Display(EMPTY, "", "", self.notes, estimable=False)
         low, high = self.confidence_interval(confidence_level)
         return Display(self._shown(self.value), "", f"{plain(low)} to {plain(high)}", self.notes)
 

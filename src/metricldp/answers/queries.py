@@ -212,7 +212,9 @@ def if_answered(survey: Agreement, name: str) -> dict[str, Span]:
 def expected(n: Any, prior: Any, weights: Any) -> tuple[int, Any, Any]:
     """The people that a prediction is for: how many, how they are spread, a sample of weights."""
     if not is_whole(n) or n < 1:
-        raise QueryError(f"an error needs a whole number of people, at least 1, not n = {shown(n)}")
+        raise QueryError(
+            f"expected errors need n, a number of respondents from 1 on, not {shown(n)}"
+        )
     if isinstance(prior, Mapping):
         prior = {name: _numbers(shares, f"a prior for {name}") for name, shares in prior.items()}
     elif not isinstance(prior, str):

@@ -28,7 +28,7 @@ from metricldp.estimate.display import percent
 from metricldp.estimate.table import EstimateTable, Grouping
 from metricldp.store.readings import attribute_of
 
-NOTE = "noise in predictors does not pull coefficients towards zero: moments are decoded"
+NOTE = "moments are estimated without bias, so noise in predictors does not attenuate coefficients"
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +108,7 @@ class Regression:
     def __str__(self) -> str:
         return self.to_text()
 
-    def __repr__(self) -> str:
-        return f"<Regression: {self.question}>"
+    __repr__ = __str__
 
     def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -148,7 +147,7 @@ def regression(
     columns, bases, notes = columns_for(people, names, base)
     y = numeric(people, outcome)
     if y.binned:
-        notes.append(f"{outcome} is taken at the middle of its bins; the line is that of middles")
+        notes.append(f"{outcome} is taken at the middle of its bins, and so is the regression")
     elif y.step:
         notes.append(f"{outcome} is rounded at random; R^2 takes it as spread evenly")
     fitting = Fitting(people, y, tuple(columns))

@@ -85,8 +85,8 @@ class GoodnessOfFit:
 
     def _verdict(self) -> str:
         if self.alarm():
-            return "no people could have sent these, but for chances below one in a thousand"
-        return "nothing that people could not have sent"
+            return "honest respondents send these with probability below 0.001; check the clients"
+        return "no evidence against reports of honest respondents"
 
 
 def goodness_of_fit(store: Store) -> GoodnessOfFit:
@@ -181,7 +181,7 @@ def _strangest(counts: Floats, events: Floats, words: list[str], n: float) -> tu
     expected = n * (most[at] if share[at] > most[at] else least[at])
     said = f"{words[at]} came {counts[at]:,.0f} times"
     if least[at] <= share[at] <= most[at]:
-        said += ", as people can send"
+        said += ", as expected"
     else:
         said += f", expected are {limit} {expected:,.0f}"
     return float(logs[at]) + math.log(2 * len(counts)), said
@@ -200,7 +200,7 @@ def _all_together(seen: Floats, chances: Floats, what: str) -> tuple[float, str]
     free = len(seen) - 1
     told = least_divergence(seen, chances)
     log_p = 0.0 if told <= free else -told + free + free * math.log(told / free)
-    return log_p, f"{what} lie {told:,.1f} from all people, {free:,} can be chance"
+    return log_p, f"{what}: likelihood-ratio statistic {2 * told:,.1f}, {free:,} degrees of freedom"
 
 
 def least_divergence(seen: Floats, chances: Floats) -> float:

@@ -313,7 +313,8 @@ class Tally(Asking, Statistics):
     ) -> EstimateTable:
         """A count for every value of an attribute, or for bins between edges.
 
-        `bins` is a list of edges, left-closed, or a number of bins of equal width.
+        `bins` is a list of edges, left-closed, or a number of bins. They have equal widths if the
+        number of values can be divided by it, and nearly equal ones otherwise.
         """
         described = attribute_of(self.survey, attribute)
         parts = self._parts(where, attribute)
@@ -420,7 +421,7 @@ class Tally(Asking, Statistics):
         """
         asked = workload_for(self.survey, attribute, workload)
         profile = self._profile(attribute, self._parsed(where, attribute), target)
-        return workload_table(asked, profile)
+        return workload_table(asked, profile, self._among(where))
 
     def fit_distribution(
         self,

@@ -48,5 +48,5 @@ def top_k(counts: EstimateTable, k: int) -> TopK:
         estimates = [replace(one, notes=(*one.notes, note)) for one in estimates]
     keys, texts = ([part[row] for row in order] for part in (grouping.keys, grouping.texts))
     chosen = Grouping(grouping.name, keys, texts, grouping.categories)
-    label = f"most frequent values of {grouping.name}"
+    label = f"most frequent values of {counts.label.removeprefix('respondents by ')}"
     return TopK([chosen], estimates, label=label, family=len(counts))

@@ -109,6 +109,12 @@ class Attribute(ABC):
         if self.optional is not None and self.is_public:
             raise InvalidSpecError("a public weight is sent in the clear and cannot be optional")
         if self.optional is not None:
+            epsilon = self.optional if is_number(self.optional) else 0
+            if not epsilon > 0:
+                raise InvalidSpecError(
+                    "optional is True, or the epsilon of whether there is a response, "
+                    f"not {shown(self.optional)}"
+                )
             object.__setattr__(self, "optional", positive("optional", self.optional))
         if self.max_epsilon is not None:
             object.__setattr__(self, "max_epsilon", positive("max_epsilon", self.max_epsilon))

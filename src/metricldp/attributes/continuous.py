@@ -89,13 +89,22 @@ class AutoBins:
 
 @dataclass(frozen=True, repr=False)
 class Continuous(Interval, OnLine):
-    """A real number between low and high, reported as one of `bins` equal bins.
+    """A real number between low and high, in bins or rounded to points of a grid.
 
-    Without `bins`, or with an AutoBins, `Survey.design` chooses their number; it prefers edges at
-    round numbers. With `edges` you place the bins yourself, for values that many respondents share:
-    0, or round numbers. The distance of two bins is that of their middles. With
-    metric=Relative(...) all bins have the same ratio of edges, and the distance is that of the
-    middles on a log scale.
+    Queries use the edges of bins, and means are uncertain by up to half of a bin. With
+    rounding="stochastic" a value is rounded at random to one of the two nearest of `points` points,
+    so means have no such uncertainty; ranges then have soft ends, and there are no quantiles.
+
+    Parameters:
+        low, high: The smallest and the largest value.
+        bins: The number of equal bins, or an AutoBins with what is known about the respondents. If
+            it is left out, `Survey.design` chooses it and prefers edges at round numbers.
+        edges: The edges of bins, in place of `bins`, for values that many respondents share: 0, or
+            round numbers. The distance of two bins is that of their middles.
+        rounding: "stochastic" for rounding to `points` in place of bins.
+        points: The number of points from low to high, with stochastic rounding.
+        metric: Relative(...) for relative distances; all bins then have the same ratio of edges.
+        epsilon, within, per, max_epsilon, cyclic, optional, mechanism, workload: As for Integer.
     """
 
     low: float = field(default=None, kw_only=False)  # type: ignore[assignment]

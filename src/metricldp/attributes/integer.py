@@ -26,7 +26,25 @@ from metricldp.metrics import Value
 class Integer(base.Discrete, OnLine):
     """A whole number from low to high, both included: an age, a rating, a count.
 
-    From 0 to 1, and only then, its values and questions may also say True and False.
+    Parameters:
+        low, high: The smallest and the largest value. Values from 0 to 1 may also be booleans.
+        epsilon: The privacy loss between close values; `within`, `per` or `metric` says which
+            values are close. Any report is at most e^epsilon times as likely for one of them as
+            for the other.
+        within: Any two values up to this far apart have at most epsilon. Each further such
+            distance adds epsilon once more.
+        per: Epsilon for this many units of distance; two values d apart have epsilon * d / per.
+        metric: The distances of all values, in units of epsilon: Graph, Tree, SensitiveSet,
+            Relative or DistanceMatrix.
+        max_epsilon: The largest privacy loss between any two values, however far apart.
+        cyclic: Whether the highest value is next to the lowest: hours, weekdays, directions.
+        optional: Whether a respondent may leave the value out. That there is a response is
+            protected by an epsilon of its own, which adds to the privacy loss: True for the
+            attribute's epsilon, or a number.
+        mechanism: "auto" for the mechanism with the smallest error, the name of a mechanism, or a
+            configuration such as Matrix(...).
+        workload: The queries that the mechanism is designed for: "ranges", "prefixes", "values",
+            "mean" or a Workload. By default ranges, or values of categories.
     """
 
     low: int = field(kw_only=False)

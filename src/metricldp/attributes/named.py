@@ -77,7 +77,14 @@ class Named(Discrete):
 
 @dataclass(frozen=True, repr=False)
 class Ordinal(Named, OnLine):
-    """Named levels in order, one step apart: never, rarely, often, always."""
+    """Named levels in order, one step apart: never, rarely, often, always.
+
+    Parameters:
+        levels: The names, from the lowest to the highest.
+        epsilon: The privacy loss between neighbouring levels, unless `within`, `per` or `metric`
+            says otherwise; distances are numbers of steps.
+        within, per, metric, max_epsilon, cyclic, optional, mechanism, workload: As for Integer.
+    """
 
     levels: Sequence[str] = field(kw_only=False)
 
@@ -105,7 +112,14 @@ class Ordinal(Named, OnLine):
 
 @dataclass(frozen=True, repr=False)
 class Categorical(Named):
-    """Named categories without an order; every two are equally far apart, unless `metric` says."""
+    """Named categories without an order; every two are equally far apart, unless `metric` says.
+
+    Parameters:
+        categories: The names.
+        epsilon: The privacy loss between any two categories.
+        metric: Other distances, in units of epsilon: Graph, Tree, SensitiveSet or DistanceMatrix.
+        max_epsilon, optional, mechanism, workload: As for Integer.
+    """
 
     categories: Sequence[str] = field(kw_only=False)
 

@@ -43,7 +43,10 @@ class OnLine(Attribute):
         stated = self.per is not None or self.within is not None
         stated = stated or getattr(self, "metric", None) is not None
         object.__setattr__(self, "_has_distance", stated)
-        object.__setattr__(self, "per", 1.0 if self.per is None else positive("per", self.per))
+        if self.per is not None:
+            object.__setattr__(self, "per", positive("per", self.per))
+        elif self.within is None:
+            object.__setattr__(self, "per", 1.0)
         if not isinstance(self.cyclic, bool):
             raise InvalidSpecError(f"cyclic is true or false, not {shown(self.cyclic)}")
         if self.cyclic and (self.rounded_at_random or getattr(self, "metric", None) is not None):
@@ -53,7 +56,7 @@ class OnLine(Attribute):
             )
         if self.within is None:
             return
-        if self.per != 1:
+        if self.per is not None:
             raise InvalidSpecError(
                 f"say per={plain(self.per)}, epsilon for so many units, or "
                 f"within={shown(self.within)}, epsilon up to so many units apart, not both"
@@ -90,8 +93,7 @@ class OnLine(Attribute):
 
     @property
     def unit(self) -> Fraction:
-        assert self.per is not None
-        return as_written(self.epsilon) / as_written(self.per)
+        return as_written(self.epsilon) / as_written(self.per or 1)
 
     @property
     def usual(self) -> Metric:
@@ -136,8 +138,6 @@ class OnLine(Attribute):
 
     def to_dict(self) -> dict[str, Any]:
         data = super().to_dict()
-        if self.within is not None:
-            del data["per"]
         if not self.cyclic:
             del data["cyclic"]
         return data

@@ -26,7 +26,14 @@ from metricldp.metrics import Metric, Uniform
 
 @dataclass(frozen=True, repr=False)
 class Weight(Interval):
-    """A real number between low and high; with private=True it needs an epsilon."""
+    """A number that multiplies the count of a respondent, such as a sampling weight.
+
+    Parameters:
+        low, high: The smallest and the largest weight.
+        private: Whether the weight is randomized too; a public weight is sent as it is.
+        epsilon: The privacy loss between any two private weights.
+        optional: As for Integer.
+    """
 
     private: bool = field(default=False, kw_only=True)
     epsilon: float = field(default=math.inf, kw_only=True)

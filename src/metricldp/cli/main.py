@@ -168,7 +168,7 @@ def certify(survey: SurveyFile, as_json: AsJson = False) -> None:
 @app.command(rich_help_panel="Survey")
 def risk(
     survey: SurveyFile,
-    attribute: str = argument(..., help="Attribute"),
+    attribute: str = argument(..., metavar="ATTRIBUTE", help="Attribute"),
     within: float = option(
         0, "--within", help="How far off a right guess may be", read=request.number
     ),
@@ -189,9 +189,11 @@ def risk(
 @app.command(rich_help_panel="Survey")
 def plan(
     survey: SurveyFile,
-    kind: str = argument(..., help="count, fraction or mean"),
-    attribute: str | None = argument(None, help="Attribute, for a mean"),
-    where: str | None = argument(None, help='Condition in quotes: "18 <= age <= 29"'),
+    kind: str = argument(..., metavar="KIND", help="count, fraction or mean"),
+    attribute: str | None = argument(None, metavar="ATTRIBUTE", help="Attribute, for a mean"),
+    where: str | None = argument(
+        None, metavar="WHERE", help='Condition in quotes: "18 <= age <= 29"'
+    ),
     error: str = option(
         "", "--error", help="Error wanted: 0.02 or 2% of a fraction; else in its unit"
     ),

@@ -186,6 +186,8 @@ def _sorted_words(
     kind: type[Request], survey: Survey, words: list[str]
 ) -> tuple[list[Path], list[str], str | None]:
     """Report files, names of attributes, and the condition."""
+    if not all(word.strip() for word in words):
+        raise QueryError(f"a word is empty; leave an empty condition out: {_usage(kind)}")
     files: list[Path] = []
     for word in words:
         if files and not _is_file(word, survey):
@@ -239,9 +241,11 @@ def _attributes(kind: type[Request], names: list[str]) -> dict[str, Any]:
         elif one.required:
             raise QueryError(f"{kind.kind} needs {name}: {_usage(kind)}")
     if names:
+        number = next((n for n, one in parameters(kind).items() if one.metavar == "NUMBER"), None)
+        hint = f"; a number follows its option, --{number}" if names[0][0].isdigit() else ""
         raise QueryError(
             f"{shown(names[0])} is neither an attribute that {kind.kind} takes nor a condition "
-            f"such as 'age >= 18': {_usage(kind)}"
+            f"such as 'age >= 18'{hint}: {_usage(kind)}"
         )
     return texts
 

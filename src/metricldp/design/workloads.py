@@ -51,6 +51,8 @@ class Workload(ABC):
 
     tells_all: ClassVar[bool] = False
     """Whether its answers are known to tell how many people have each value."""
+    row_per_value: ClassVar[bool] = False
+    """Whether row k counts the people at position k, and nothing else."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool):
@@ -261,6 +263,7 @@ class _Prefixes(Workload):
 
 class _Identity(Workload):
     tells_all = True
+    row_per_value = True
 
     @property
     def rows(self) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 NOT_ESTIMABLE = "cannot be estimated"
 EMPTY = f"{NOT_ESTIMABLE}: the group is not distinguishable from empty"
-CONTRADICTION = "the reports contradict the model: the estimate is not possible"
 _MOST_DIGITS = 12
 
 

@@ -334,6 +334,10 @@ class _Selector:
             end = self._end(attribute, bound)
             ends = (end, None) if symbol[0] == ">" else (None, end)
             chosen = self._chosen(attribute, name, ends, at)
+            if attribute.in_bins and symbol in (">", "<=") and not np.all(chosen.inside):
+                inside_or_not = "is included" if symbol == ">" else "is not included"
+                note = f"bins of {name} include their lower edge, so {end:,g} {inside_or_not}"
+                self.notes[note] = None
             parts.append(chosen.part)
             low, high = (low if ends[0] is None else end), (high if ends[1] is None else end)
         if len(bounds) == 2:

@@ -19,7 +19,7 @@ from metricldp.basics.markup import beside
 from metricldp.basics.markup import table as html_table
 from metricldp.basics.numbers import finite
 from metricldp.basics.optional import lazy, loaded
-from metricldp.basics.text import counted, guess, listed, plain, shown
+from metricldp.basics.text import guess, listed, plain, shown
 from metricldp.basics.text import table as text_table
 from metricldp.channels import Floats
 from metricldp.estimate.display import NOT_ESTIMABLE, percent
@@ -130,10 +130,11 @@ class EstimateTable:
         except TypeError:
             row = None
         if row is None:
-            words = [str(one) for one in self.labels]
+            like = [one for one in self.labels if str(one) == str(label)]
+            hint = guess(str(label), [str(one) for one in self.labels])
+            hint = f"; did you mean {like[0]!r}?" if like else hint
             raise QueryError(
-                f"the table has no row {shown(label)}; it has {listed(self.labels)}"
-                f"{guess(str(label), words)}"
+                f"the table has no row {shown(label)}; it has {listed(self.labels)}{hint}"
             )
         return self._estimates[row]
 
@@ -400,8 +401,7 @@ class EstimateTable:
     def _repr_html_(self) -> str:
         return self.to_html()
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.label}, {counted(len(self), 'row')}>"
+    __repr__ = __str__
 
 
 class _Positions:

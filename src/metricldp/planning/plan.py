@@ -190,7 +190,7 @@ class Plan:
                 "respondents."
             )
         if self.target.query == MEAN:
-            notes.append("The error of a mean is exact to first order.")
+            notes.append("The error of a mean is a linear approximation.")
         notes.append("The error is that of randomization. Sampling error is not included.")
         return notes
 
@@ -273,7 +273,7 @@ def plan(
         raise QueryError(f"find is {known}, not {shown(find)}{guess(find, FINDS)}")
     target = Target(query, where, attribute, target_error, confidence_level, prior)
     if not target.stderr(survey, 1) > 0:
-        raise QueryError(f"{target.words(survey)} has no error; give a condition, where=")
+        raise QueryError(f"the error of {target.words(survey)} is zero; give a condition, where=")
     names = _changed(survey, target, find, change)
     if find == "n":
         if n is not None:

@@ -57,6 +57,8 @@ class Target:
             )
         if (self.attribute is not None) != (self.query == MEAN):
             raise QueryError("attribute= names the attribute of a mean, with query='mean' only")
+        if self.attribute is not None and not isinstance(self.attribute, str):
+            raise QueryError(f"attribute is the name of an attribute, not {shown(self.attribute)}")
         if self.confidence_level is not None:
             normal_reach(self.confidence_level)
         object.__setattr__(self, "error", float(self.error))
@@ -95,7 +97,7 @@ class Target:
         """What the error is."""
         if self.confidence_level is None:
             return "standard error"
-        return f"margin of error of a {percent(self.confidence_level)} CI"
+        return f"{percent(self.confidence_level)} margin of error"
 
     @property
     def unit(self) -> str:

@@ -248,5 +248,5 @@ def opened(survey: Agreement, path: str | Path, *, unmarked: bool) -> Iterator[R
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as wrong:
         why = f"{path} is not a whole Parquet file: {why_not(wrong)}"
         if os.fspath(path).endswith(".csv"):
-            why = f"{path} has no reports, which are Parquet; randomize values first"
+            why = f"{path} is not a Parquet file; randomize values into Parquet reports first"
         raise InvalidReportError("file", why) from None

@@ -19,6 +19,7 @@ from metricldp.metrics import Lp, Metric
 
 USUAL = "additive"
 """What blurs attributes together where nothing is said."""
+_NO_GROUP = "joint= lists groups, such as [['x', 'y']], each of two attributes or more, not {}"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Block:
                 )
             if attribute.optional is not None:
                 raise InvalidSpecError(
-                    f"{told}: {name} is optional, which needs a report of its own"
+                    f"{told}: {name} is optional; remove optional, or randomize {name} alone"
                 )
             if attribute.undecided:
                 raise InvalidSpecError(f"{told}: say how many bins {name} has")
@@ -127,7 +128,7 @@ def blocks_of(
     seen: set[str] = set()
     for names, said in joint.items():
         if isinstance(names, str) or not isinstance(names, Sequence) or len(names) < 2:
-            raise InvalidSpecError(f"a group has two attributes or more, not {shown(names)}")
+            raise InvalidSpecError(_NO_GROUP.format(shown(names)))
         for name in names:
             if name not in attributes:
                 there = f"{listed(attributes)}{guess(name, attributes)}"
@@ -158,7 +159,7 @@ def _listed(joint: Sequence[Any]) -> dict[Any, str]:
     found: dict[Any, str] = {}
     for names in joint:
         if not is_list(names) or not all(isinstance(name, str) for name in names):
-            raise InvalidSpecError(f"a group has two attributes or more, not {shown(names)}")
+            raise InvalidSpecError(_NO_GROUP.format(shown(names)))
         if tuple(names) in found:
             raise InvalidSpecError(f"{listed(names)} are named twice in joint=; leave one out")
         found[tuple(names)] = USUAL

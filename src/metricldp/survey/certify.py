@@ -24,7 +24,12 @@ from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
-from metricldp.survey.explain import weak_guarantees
+from metricldp.survey.explain import (
+    no_response,
+    shown_epsilon,
+    survey_epsilon,
+    weak_guarantees,
+)
 
 _SAME = 1e-12
 """Losses that differ by no more are the same: machines round the last digits differently."""
@@ -91,6 +96,11 @@ class Certificate:
     """Public weights: sent as they are, nothing is promised for them."""
     warnings: tuple[str, ...] = ()
     """A line for each guarantee that is weak although it is proved."""
+    missing: tuple[str, ...] = ()
+    """A line for each optional attribute: the largest distance of no response and a value."""
+    together: float = 0.0
+    """The largest distance of two respondents."""
+    norm: float = 1.0
 
     @property
     def holds(self) -> bool:
@@ -101,6 +111,7 @@ class Certificate:
             "survey": self.fingerprint,
             "holds": self.holds,
             "public": list(self.public),
+            "together": self.together,
             "warnings": list(self.warnings),
             "attributes": [
                 {
@@ -121,9 +132,7 @@ class Certificate:
     def __str__(self) -> str:
         return "\n".join([text.table(self._rows(), left=2), *self._lines()])
 
-    def __repr__(self) -> str:
-        said = "holds" if self.holds else "BROKEN"
-        return f"<Certificate of survey {self.fingerprint[:16]}: {said}>"
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         page = markup.table(self._rows(), caption=f"Survey {self.fingerprint[:16]}", left=2)
@@ -141,12 +150,19 @@ class Certificate:
         """What is to be said below the table."""
         verdict = "certified: every pair of values is within its distance"
         if not self.holds:
-            verdict = "NOT certified: at least one pair of values can be told apart too well"
+            verdict = "NOT certified: at least one pair of values is easier to distinguish"
+        pairs = "The listed numbers of pairs imply all others by the triangle inequality."
+        together = (
+            "Distances of attributes add up"
+            if self.norm == 1
+            else f"Distances of attributes are combined by the {self.norm:g}-norm"
+        )
+        total = f"{together}; two respondents are at most {shown_epsilon(self.together)} apart."
         open_ones = [f"{name} is a public weight and sent in the clear" for name in self.public]
         plain = [_plain_line(p.attribute, p.any_two) for p in self.proofs if p.any_two]
         plain += [_one_line(p.attribute, p.one_report) for p in self.proofs if p.one_report]
         weak = [f"warning: {line}" for line in self.warnings]
-        return [*plain, *open_ones, verdict, *weak]
+        return [*plain, *open_ones, *self.missing, pairs, total, verdict, *weak]
 
 
 def _plain_line(name: str, pair: Pair) -> str:
@@ -188,7 +204,21 @@ def certify(survey: Agreement) -> Certificate:
         proofs.append(Proof(name, said.name, pairs, count, labels, promised, any_two, alone))
     proofs += [_joint_proof(survey, block) for block in survey.blocks.values()]
     public = tuple(name for name, a in survey.attributes.items() if a.is_public)
-    return Certificate(survey.fingerprint, tuple(proofs), public, weak_guarantees(survey))
+    missing = tuple(
+        f"{name}: no response is at most {shown_epsilon(max(no_response(survey, name).values()))} "
+        "from any value"
+        for name, attribute in survey.attributes.items()
+        if attribute.optional is not None
+    )
+    return Certificate(
+        survey.fingerprint,
+        tuple(proofs),
+        public,
+        weak_guarantees(survey),
+        missing,
+        survey_epsilon(survey),
+        survey.metric.p,
+    )
 
 
 def _implies(survey: Agreement, name: str) -> bool:

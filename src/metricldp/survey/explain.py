@@ -300,8 +300,7 @@ class Explanation:
         parts = [head, warnings, sections, _filled(self.together), errors]
         return "\n\n".join(part for part in parts if part)
 
-    def __repr__(self) -> str:
-        return f"<Explanation of survey {self.data['survey'][:16]}>"
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return self.to_html(self.head)

@@ -254,7 +254,9 @@ class Accountant:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Accountant:
-        version = data.get("metricldp-ledger") if isinstance(data, Mapping) else None
+        if not isinstance(data, Mapping):
+            raise InvalidSpecError(f"an accountant file is an object, not {type(data).__name__}")
+        version = data.get("metricldp-ledger")
         if type(version) is not int or version != FORMAT:
             raise InvalidSpecError(
                 f"metricldp-ledger of an accountant file is {FORMAT}, not {shown(version)}"
@@ -398,6 +400,13 @@ def _check_same(name: str, before: Attribute, now: Attribute) -> None:
     )
 
 
+def _wrong(name: object) -> str:
+    """Why a name is not a line of text, without the name."""
+    if not isinstance(name, str):
+        return f"not {type(name).__name__}"
+    return "without line breaks" if name.strip() else "not empty"
+
+
 def _checked_names(names: object, survey: Agreement) -> dict[str, str]:
     if names is None:
         return {}
@@ -406,8 +415,7 @@ def _checked_names(names: object, survey: Agreement) -> dict[str, str]:
         raise InvalidSpecError(f"names map attributes to names in the accountant, not {kind}")
     for called in names.values():  # first, for a memory maps to numbers and its keys are private
         if not is_line(called):
-            wrong = "not empty" if isinstance(called, str) else f"not {type(called).__name__}"
-            raise InvalidSpecError(f"a name in the accountant is a line of text, {wrong}")
+            raise InvalidSpecError(f"a name in the accountant is a line of text, {_wrong(called)}")
     for name in names:
         if name not in survey.asked:
             raise InvalidSpecError(

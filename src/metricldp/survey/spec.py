@@ -83,8 +83,8 @@ class SurveySpec:
             raise InvalidSpecError(f"a spec file holds a table, not a {type(data).__name__}")
         if "metricldp" in data:
             raise InvalidSpecError(
-                "this is a designed survey, not a spec; read it with Survey.load, or remove the "
-                "line metricldp = ... and all mechanism data to design it again"
+                "this is a designed survey, not a spec; read it with Survey.load, or design again "
+                "from the spec that it was designed from"
             )
         refuse_unknown("a spec", data, _KEYS)
         attributes = attribute_tables(data)

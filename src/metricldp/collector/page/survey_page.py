@@ -234,12 +234,11 @@ def _responsive(name: str, drawing: Callable[[float], Drawing]) -> Any:
 
 
 def title_of(table: EstimateTable, request: Request) -> str:
-    """What is estimated, of whom."""
-    is_count = request.kind == "count" and not table.groupings
-    label = "respondents" if is_count else table.label
-    where = getattr(request, "among", None) if request.kind == "fraction" else request.where
-    condition = f" where {where}" if where and not isinstance(table, Cdf) else ""
-    return f"{label[0].upper()}{label[1:]}{condition}"
+    """What is estimated, of whom; labels of tables state the condition already."""
+    label = table.label
+    if request.kind == "count" and not table.groupings:
+        label = f"respondents among {label}" if request.where else "respondents"
+    return f"{label[0].upper()}{label[1:]}"
 
 
 def _headline(tally: Tally, form: Form, query: Query) -> list[tuple[str, str]]:
