@@ -3,17 +3,26 @@
 `python tests/test_docs.py --write` puts the real output into the documents, or into those that are
 named after it. Randomness is seeded here: 1 for the first batch of each document, 2 for the
 second and so on, so that outputs repeat.
+
+`metricldp collector serve` in a console block starts a collector that runs until the end of the
+document, at a free port; later blocks reach it at the port that the document states.
 """
 
+import base64
 import contextlib
 import dataclasses
 import difflib
 import io
 import itertools
+import os
+import random
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 import warnings
 from pathlib import Path
 from unittest import mock
@@ -46,13 +55,69 @@ def replay(text, name):
     def again(block):
         line = text.count("\n", 0, block.start()) + 1
         if block["session"] is not None:
-            return f"```console\n{run_session(block['session'])}```\n"
-        shown = run_python(block["code"], namespace, name, line)
+            return f"```console\n{run_session(block['session'], served)}```\n"
+        code = served.real(block["code"])
+        shown = served.stated(run_python(code, namespace, name, line))
         output = f"\n```text\n{shown}```\n" if shown else ""
         return f"```python\n{block['code']}```\n{output}"
 
-    with isolated():
+    with isolated(), Served() as served:
         return BLOCK.sub(again, text)
+
+
+class Served:
+    """The collectors that a document starts: they run in the background until its end."""
+
+    STATED = "127.0.0.1:8000"
+    """The address in documents; the real one has a free port."""
+
+    def __init__(self):
+        self.processes, self.address = [], self.STATED
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def real(self, text):
+        return text.replace(self.STATED, self.address)
+
+    def stated(self, text):
+        return text.replace(self.address, self.STATED)
+
+    def stop(self):
+        """SIGTERM, as from systemd; what was accepted is stored."""
+        for process in self.processes:
+            process.terminate()
+            process.wait(30)
+            process.stderr.close()
+        self.processes.clear()
+
+    def start(self, words):
+        """What a new collector prints until it listens; one that was started before ends."""
+        self.stop()
+        command = [sys.executable, "-m", *words, "--port", "0"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, bufsize=0)
+        self.processes.append(process)
+        printed = process.stderr.readline().decode()
+        place = re.search(r"http://(127\.0\.0\.1:\d+)", printed)
+        if place is None:
+            return printed + process.stderr.read().decode()
+        self.address = place[1]
+        wait_for(f"http://{self.address}/readyz")
+        os.set_blocking(process.stderr.fileno(), False)  # all is printed before it listens
+        return printed + (process.stderr.read() or b"").decode()
+
+
+def wait_for(address, seconds=60):
+    """Until a server is ready."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=10):
+            return
+        time.sleep(0.05)
+    raise TimeoutError(address)
 
 
 @contextlib.contextmanager
@@ -69,8 +134,14 @@ def isolated():
         mock.patch("metricldp.reports.encode.Randomness", randomness),
         mock.patch("metricldp.reports.device.Randomness", randomness),
         mock.patch("metricldp.reports.files.Randomness", randomness),
+        mock.patch("metricldp.collector.register.secrets.token_urlsafe", example_token),
     ):
         yield
+
+
+def example_token(size):
+    """A token that repeats, from random bytes that are not."""
+    return base64.urlsafe_b64encode(random.Random(1).randbytes(size)).rstrip(b"=").decode()
 
 
 def run_python(code, namespace, name, line):
@@ -81,15 +152,21 @@ def run_python(code, namespace, name, line):
     return whole_lines(printed.getvalue())
 
 
-def run_session(session):
+def run_session(session, served):
     """Every command of a console block, each followed by what it prints and how it fails."""
     commands = [line for line in session.splitlines() if line.startswith("$ ")]
-    return "".join(f"{command}\n{run_command(command)}" for command in commands)
+    return "".join(f"{command}\n{run_command(command, served)}" for command in commands)
 
 
-def run_command(command):
-    words = shlex.split(command.removeprefix("$ "), comments=True)
+def run_command(command, served):
+    words = shlex.split(served.real(command.removeprefix("$ ")), comments=True)
     assert words[0] == "metricldp", f"a console block holds metricldp commands only, not {command}"
+    if words[1:3] == ["collector", "serve"]:
+        return served.stated(served.start(words))
+    return served.stated(run_in_process(words))
+
+
+def run_in_process(words):
     printed = io.StringIO()
     with (
         mock.patch.object(sys, "argv", words),
@@ -142,7 +219,7 @@ def test_output_is_what_the_document_shows(path):
 @pytest.mark.parametrize("path", RUN, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_block_hides_from_the_tests(path):
     known = {"```python", "```text", "```console", "```sh", "```toml"}
-    if path.name == "client.md":  # tests/client/test_browser.py runs these
+    if path.name == "quickstart-web.md":  # tests/client/test_browser.py runs these
         known |= {"```html", "```js"}
     text = path.read_text("utf-8")
     assert set(fences(text)) <= known
@@ -152,7 +229,8 @@ def test_no_block_hides_from_the_tests(path):
 
 @pytest.mark.parametrize("path", READ, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_and_pictures_exist(path):
-    for link in map("".join, LINK.findall(path.read_text("utf-8"))):
+    text = re.sub(r"^```html\n.*?^```$", "", path.read_text("utf-8"), flags=re.M | re.S)
+    for link in map("".join, LINK.findall(text)):
         if re.match(r"[a-z]+:", link):
             continue
         file, _, anchor = link.partition("#")

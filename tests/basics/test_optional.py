@@ -77,7 +77,7 @@ def test_the_extras_are_those_of_the_documentation():
     assert list(EXTRAS) == [
         *("plot", "collector", "postgres", "duckdb", "polars", "spark", "kafka", "lab")
     ]
-    page = (Path(__file__).parents[2] / "docs" / "install.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "index.md").read_text("utf-8")
     assert all(f"`{extra}`" in page for extra in EXTRAS)
 
 

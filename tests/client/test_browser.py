@@ -3,7 +3,9 @@
 import http.server
 import json
 import re
+import shutil
 import time
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -12,6 +14,7 @@ from browsers import CLIENT, ROOT, chromium, served, tool
 from metricldp import Integer, Survey
 from metricldp.reports.bytes import packed_size, unpack
 from metricldp.reports.manifest import manifest, pin
+from test_docs import BLOCK, Served, isolated, run_command, run_python
 
 WEB = ROOT / "examples" / "web"
 PAGE = Survey.load(WEB / "survey.toml")
@@ -243,25 +246,108 @@ def test_two_tabs_blur_once(context, collector):
     assert pages[0].evaluate("survey.ledger()")["surveys"][PAGE.fingerprint]["reports"] == 1
 
 
-def test_the_lines_in_the_docs(context, collector):
-    """The form and the six lines of docs/client.md, as they stand there."""
-    kind, address = collector
-    text = (ROOT / "docs" / "client.md").read_text("utf-8")
-    (form,) = re.findall(r"^```html\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    (script,) = re.findall(r"^```js\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    (code,) = re.findall(r"^survey = (.*)$", text, re.MULTILINE)
-    survey = eval(code, {"Survey": Survey, "Integer": Integer})
-    assert pin(manifest(survey)) in text
-    script = script.replace("PIN", pin(manifest(survey))).replace(
-        "https://collect.example", address
-    )
-    page = context.new_page()
-    body = f'<script type="module">{script}</script>{form}'
-    page.route("**/docs.html", lambda r: r.fulfill(body=body, content_type="text/html"))
-    page.route("**/survey.client.json", lambda route: route.fulfill(body=manifest(survey)))
-    page.goto(f"{address}/docs.html")
-    until(lambda: "within 5" in page.inner_text("#promise"))
+class Quickstart:
+    """The folder of docs/quickstart-web.md with its survey, its page, and collectors."""
+
+    def __init__(self, collector):
+        self.collector = collector
+        self.text = (ROOT / "docs" / "quickstart-web.md").read_text("utf-8")
+        run_python(next(BLOCK.finditer(self.text))["code"], {}, "quickstart-web.md", 1)
+        printed = self.run("metricldp collector manifest survey.toml")
+        (self.pin,) = re.findall(r"^pin ([0-9a-f]{64})$", printed, re.MULTILINE)
+        assert printed in self.text
+        shutil.copy(CLIENT / "metricldp.js", ".")
+
+    def run(self, command):
+        return run_command(f"$ {command}", self.collector)
+
+    def serve(self, words):
+        """Start a collector, and write the page with its address."""
+        self.run(f"metricldp collector serve {words}")
+        for language, name in (("html", "index.html"), ("js", "survey.js")):
+            (block,) = re.findall(rf"^```{language}\n(.*?)^```", self.text, re.M | re.S)
+            block = self.collector.real(block).replace("PIN", self.pin)
+            Path(name).write_text(block, "utf-8")
+
+    def outcomes(self):
+        (status,) = json.loads(self.run("metricldp collector status survey.toml --json")).values()
+        return status["outcomes"]
+
+
+@pytest.fixture
+def quickstart():
+    with isolated(), Served() as collector:
+        page = Quickstart(collector)
+        with served(folder=Path.cwd()) as page.address:
+            yield page
+
+
+def respond(context, address):
+    """The page of the quickstart after a response, and what the browser complains about."""
+    page, complaints = context.new_page(), []
+    page.on("console", lambda one: complaints.append(one.text) if one.type == "error" else 0)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(f"{address}/index.html")
+    until(lambda: page.is_enabled("#send"))
+    assert "at most 2.72 times as likely" in page.inner_text("#guarantee")
     page.fill("#age", "42")
-    page.click("button")
-    until(lambda: page.inner_text("#told") == "sent")
-    assert unpack(survey, [kind.bodies[0][16:]]).num_rows == 1
+    page.select_option("#region", "east")
+    page.click("#send")
+    until(lambda: page.inner_text("#state"))
+    return page, complaints
+
+
+def test_quickstart_page_sends_one_report(context, quickstart):
+    quickstart.serve("survey.toml")
+    page, complaints = respond(context, quickstart.address)
+    assert page.inner_text("#state") == "sent"
+    page.click("#send")
+    page.reload()
+    assert respond(context, quickstart.address)[0].inner_text("#state") == "sent"
+    assert complaints == []
+    assert quickstart.outcomes()["accepted"] == 1 and not quickstart.outcomes()["duplicate"]
+
+
+def test_collector_page_shows_the_survey_after_log_in(context, quickstart):
+    quickstart.serve("survey.toml")
+    respond(context, quickstart.address)
+    token = quickstart.run("metricldp collector token new survey.toml --name ann").strip()
+    page = context.new_page()
+    page.goto(f"http://{quickstart.collector.address}")
+    page.fill("#token", token)
+    page.keyboard.press("Enter")
+    page.click("main a")
+    assert "1 reports" in page.inner_text("main")
+    assert "at most 2.72 times as likely" in page.inner_text("main")
+
+
+def test_report_waits_where_the_collector_has_another_survey(context, quickstart):
+    Survey.design({"age": Integer(0, 9, epsilon=1, within=5)}).save("other.toml")
+    quickstart.serve("other.toml")
+    page, _ = respond(context, quickstart.address)
+    assert page.inner_text("#state") == "waiting"
+
+
+def test_report_without_an_invite_is_rejected_for_good(context, quickstart):
+    quickstart.serve("survey.toml --invites")
+    page, _ = respond(context, quickstart.address)
+    assert page.inner_text("#state") == "refused: invite"
+    quickstart.run("metricldp collector token invites survey.toml -n 1 -o invites.txt")
+    page, _ = respond(context, quickstart.address)
+    assert page.inner_text("#state") == "refused: invite"
+
+
+def test_form_submits_no_values_if_the_script_is_missing(context, quickstart):
+    quickstart.serve("survey.toml")
+    Path("survey.js").unlink()
+    page, requests = context.new_page(), []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(f"{quickstart.address}/index.html")
+    page.fill("#age", "42")
+    page.select_option("#region", "east")
+    page.focus("#age")
+    page.keyboard.press("Enter")
+    page.evaluate("document.getElementById('form').submit()")
+    page.wait_for_timeout(300)
+    assert page.is_disabled("#send")
+    assert not [url for url in requests if "42" in url.rpartition("/")[2] or "east" in url]

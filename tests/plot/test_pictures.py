@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import importlib
 import re
 import shutil
 import subprocess
@@ -20,7 +21,6 @@ import pytest
 from metricldp import Randomness, SeededRandomnessWarning
 from metricldp.answers.tally import Tally
 from metricldp.cli import demo
-from metricldp.plot import draw_plan, save
 from metricldp.reports.encode import encode
 from test_docs import BLOCK, ROOT, isolated, run_python
 
@@ -66,20 +66,22 @@ def of_a_document(name, file, output):
     return run_document(name) / file
 
 
-def of_the_planning_page(output):
-    """What its first command draws, of the survey in its first block."""
-    namespace = {}
-    block = next(BLOCK.finditer((DOCS / "planning.md").read_text("utf-8")))
-    with isolated():
-        run_python(block["code"], namespace, "planning.md", 1)
-    save(draw_plan(namespace["plan"]), output / "planning.png")
-    return output / "planning.png"
+def of_the_guide(name, output):
+    """By docs/pictures.py, which draws the pictures of the user guide."""
+    sys.path.insert(0, str(DOCS))
+    try:
+        return importlib.import_module("pictures").draw(name, output)
+    finally:
+        sys.path.remove(str(DOCS))
 
 
 DRAWN = {
     "demo.png": of_the_demo,
     "metric.png": partial(of_a_document, "metrics.md", "kinds.png"),
-    "planning.png": of_the_planning_page,
+    **{
+        f"pictures/{name}.png": partial(of_the_guide, f"{name}.png")
+        for name in ("demo", "error-epsilon", "metric", "report-path")
+    },
     "figure1.png": partial(of_a_script, "figure1", "figure1.png"),
     "figure2.png": partial(of_a_script, "figure2", "figure2.png"),
     "table2-ranges.png": partial(of_a_script, "table2", "table2-ranges.png"),
@@ -99,7 +101,7 @@ def difference(one, other):
 
 
 def test_every_picture_of_the_documents_is_drawn_by_this_test():
-    assert {path.name for path in DOCS.glob("*.png")} == set(DRAWN)
+    assert {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.png")} == set(DRAWN)
 
 
 def test_another_picture_is_noticed(tmp_path):
