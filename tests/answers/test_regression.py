@@ -114,7 +114,7 @@ def test_tables_and_text():
     text = fit.to_text(0.9)
     assert "90% CI" in text and "n is the reference level of g" in text and "R^2" in text
     assert "towards zero" in text
-    assert repr(fit) == "<Regression: y by x, g among everybody>"
+    assert repr(fit) == "<Regression: y by x, g among all respondents>"
     assert fit["x"].unit == "y per x" and fit["g: s"].unit == "y"
 
 
