@@ -443,7 +443,7 @@ BAD_FILES = {
         SORT + 'kind = "continuous"\nlow = 0\nhigh = 1\nbins = 1\nepsilon = 1\nper = 1\n',
         "at least 2 bins, not 1",
     ),
-    "rows of ones": (PLAN + "strategy = [[1, 1, 1]]\nepsilons = 0.1\n", "same for everybody"),
+    "rows of ones": (PLAN + "strategy = [[1, 1, 1]]\nepsilons = 0.1\n", "depends on the value"),
     "no epsilons": (PLAN + "strategy = [[1, 1, 1]]\nepsilons = []\n", "epsilons are []"),
     "epsilons 0": (PLAN + 'strategy = "identity"\nepsilons = 0.0\n', "epsilons are 0.0"),
     "all epsilons 0": (PLAN + 'strategy = "identity"\nepsilons = [0, 0, 0]\n', "[0, 0, 0]"),

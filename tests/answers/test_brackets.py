@@ -276,7 +276,7 @@ def test_what_has_no_bracket_says_so():
     tally = tallied(survey, np.full(10, 100), np.random.default_rng(1))
     everybody = tally.count()
     assert everybody.method() == "normal"
-    with pytest.raises(QueryError, match="there is no envelope interval for everybody"):
+    with pytest.raises(QueryError, match="there is no envelope interval for all respondents"):
         everybody.confidence_interval(method="envelope")
     with pytest.raises(QueryError, match="method is one of 'auto'"):
         everybody.confidence_interval(method="exact")

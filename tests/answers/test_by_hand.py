@@ -309,7 +309,7 @@ def test_shares_of_everybody():
     assert [point.denominator for point in found.points] == [100, 100, 100, 1]
     assert (found.points[1].numerator_variance, found.points[1].denominator_variance) == (25, 0)
     assert found.points[1].shared == 0
-    assert found.points[1].question == "a up to 11 among everybody"
+    assert found.points[1].question == "a up to 11 among all respondents"
     assert found.labels == [10, 11, 12, 13]
     assert (found.ends, found.positions) == ((10, 11, 12, 13), (0, 1, 2, 3))
 
@@ -457,7 +457,7 @@ def test_what_a_distribution_function_shows():
     ):
         assert data["confidence_level"] == 0.95
         assert [row["ci_low"] for row in data["rows"]] == ends[0].tolist()
-    assert repr(found) == "<Cdf of a among everybody>"
+    assert repr(found) == "<Cdf of a among all respondents>"
     for wrong in (1, "yes", None):
         with pytest.raises(QueryError, match="simultaneous is True or False"):
             found.confidence_interval(simultaneous=wrong)
@@ -538,7 +538,10 @@ def test_a_quantile_is_the_first_value_whose_share_reaches_it():
 
 def test_a_quantile_is_interpolated_evenly_inside_its_bin():
     found = shares(0.25, 0.5, 0.5, name="c")
-    assert (found.ends, found.points[0].question) == ((2, 4, 6, 8), "c up to 2 among everybody")
+    assert (found.ends, found.points[0].question) == (
+        (2, 4, 6, 8),
+        "c up to 2 among all respondents",
+    )
     for p, value in ((0.1, 0.8), (0.25, 2), (0.3, 2.4), (0.5, 4), (0.75, 7)):
         assert found.quantile(p).value == pytest.approx(value)
         (note,) = found.quantile(p).notes
@@ -588,7 +591,10 @@ def test_how_a_quantile_reads():
     assert (float(found), f"{found:.1f}") == (12.0, "12.0")
     data = found.to_dict()
     assert json.loads(json.dumps(data)) == data
-    assert (data["label"], data["target"]) == ("0.5-quantile of a among everybody", "respondents")
+    assert (data["label"], data["target"]) == (
+        "0.5-quantile of a among all respondents",
+        "respondents",
+    )
     assert (data["estimate"], data["ci_low"], data["ci_high"]) == (12, 11, 12)
     assert data["std_error"] is data["note"] is None
     one = group({"a": 12}).to_cdf(answers((40, 8), target="population")).quantile(0.5)

@@ -514,7 +514,7 @@ def test_text_and_data_of_quantiles_and_distributions(tally):
     assert json.loads(json.dumps(data)) == data
     assert (data["confidence_level"], data["label"]) == (
         0.9,
-        "0.5-quantile of income among everybody",
+        "0.5-quantile of income among all respondents",
     )
     assert found == tally.quantile("income", 0.5)
 

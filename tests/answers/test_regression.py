@@ -113,7 +113,7 @@ def test_tables_and_text():
     assert len(data["pvalues"]) == 4 and len(data["covariances"]) == 4
     text = fit.to_text(0.9)
     assert "90% CI" in text and "n is the reference level of g" in text and "R^2" in text
-    assert "towards zero" in text
+    assert "does not attenuate" in text
     assert repr(fit) == str(fit)
     assert fit["x"].unit == "y per x" and fit["g: s"].unit == "y"
 

@@ -64,7 +64,9 @@ def test_without_noise_a_trend_is_that_of_cochran_and_armitage(clear):
 def test_texts_and_data(clear):
     tally, _ = clear
     found = tally.trend_test({"h": "m"}, "x")
-    assert str(found).startswith("test of a trend in the fraction with h m along x among everybody")
+    assert str(found).startswith(
+        "test of a trend in the fraction with h m along x among all respondents"
+    )
     assert "of freedom, p-value " in str(found) and str(found).splitlines()[0].endswith("it rises")
     assert "per x" in str(found)
     data = found.to_dict(0.9)

@@ -324,7 +324,7 @@ def test_a_misspelt_key_does_not_read_as_no_answer():
             survey.report(person)
         assert "3" not in str(refused.value)
     with pytest.raises(
-        InvalidValueError, match=r"no name, which is not .* it has 'c', 'income'$"
+        InvalidValueError, match=r"not a name, which is not .* it has 'c', 'income'$"
     ) as no:
         survey.report({987: "x", "income": 3, "c": "a"})
     assert "987" not in str(no.value), "swapped with its value, for all we know"
@@ -359,7 +359,7 @@ def test_the_ledger_takes_the_words_that_it_says():
     survey = Survey.design({"x": Integer(0, 9, epsilon=1, optional=2, per=1)})
     ledger = Accountant()
     ledger.add(survey)
-    assert str(ledger.worst("x=answered")) == "x=answered no | yes: epsilon 2"
+    assert str(ledger.worst("x=answered")) == "x (response) no | yes: epsilon 2"
     assert ledger.spent("x=answered", "no", "yes") == ledger.spent("x=answered", "yes", "no") == 2
     assert ledger.spent("x=answered", "yes", "yes") == 0
     for word in (None, 3, "maybe"):
@@ -578,8 +578,8 @@ def test_means_and_quantiles_are_of_those_who_answered():
     share = (people.age <= 4).sum() / people.age.notna().sum()
     assert tally.cdf("age").values[4] == pytest.approx(share, abs=0.1)
     assert tally.histogram("age").values.sum() == pytest.approx(tally.count({"age": (0, 9)}).value)
-    assert "age answered" in str(tally.mean("age").question)
-    assert tally.count({"age": None}).question == "age not answered"
+    assert "age is not missing" in str(tally.mean("age").question)
+    assert tally.count({"age": None}).question == "age is missing"
     with pytest.raises(QueryError, match="remove it from where"):
         tally.mean("age", {"age": None})
     with pytest.raises(QueryError, match="has no value None"):
@@ -609,7 +609,7 @@ def test_ledgers_add_up_both_halves(tmp_path):
     first.add(CROWD, names={"age": "years"})
     assert float(first.spent("years", None, 5)) == 3
     assert float(first.spent("years", None, 0)) == 3 + 5 * 3
-    assert "years=answered" in str(ledger)
+    assert "years (response)" in str(ledger)
     ledger.save(tmp_path / "ledger.json")
     assert Accountant.load(tmp_path / "ledger.json") == ledger
 
@@ -638,7 +638,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
         assert f"{tally.count({'age': None}).value:,.0f}" in told
         told = run("query", "count", "survey.toml", "out.parquet", "2 <= age <= 3 and town is None")
         assert f"{tally.count({'age': (2, 3), 'town': None}).value:,.0f}" in told
-    assert "age=answered" in run("certify", "survey.toml")
+    assert "age (response)" in run("certify", "survey.toml")
     assert "as likely for a value as for no response" in run("explain", "survey.toml")
 
 

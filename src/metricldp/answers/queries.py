@@ -41,7 +41,7 @@ from metricldp.estimate.selections import (
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
-EVERYBODY = "everybody"
+EVERYBODY = "all respondents"
 
 
 @dataclass(frozen=True)
