@@ -169,8 +169,8 @@ def test_readme_uses_standard_terms():
 
 
 def without_code(text):
-    """The prose of a page: neither blocks of code nor code between backticks."""
-    return re.sub(r"`[^`]+`", "", words.without_code(text))
+    """The prose of a page: no code, and no targets of links."""
+    return re.sub(r"`[^`]+`|\]\([^)]*\)", "", words.without_code(text))
 
 
 @pytest.mark.parametrize("page", [*GUIDE, *prepare.PROJECT_FILES])
