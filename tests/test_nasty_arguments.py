@@ -679,18 +679,18 @@ def test_a_key_that_stands_twice_is_refused_wherever_it_stands(tmp_path):
         assert entry in text
         for again in (entry, f"{json.dumps(path[-1])}: 1"):
             twice = text.replace(entry, f"{entry}, {again}", 1)
-            with pytest.raises(InvalidSpecError, match="stands twice"):
+            with pytest.raises(InvalidSpecError, match="occurs twice in one object"):
                 Survey.from_json(twice)
             (tmp_path / "s.json").write_text(twice)
-            with pytest.raises(InvalidSpecError, match="stands twice"):
+            with pytest.raises(InvalidSpecError, match="occurs twice in one object"):
                 Survey.load(tmp_path / "s.json")
             (tmp_path / "l.json").write_text(
                 f'{{"metricldp-ledger": 1, "entries": [{{"note": "", "survey": {twice}}}]}}'
             )
-            with pytest.raises(InvalidSpecError, match="stands twice"):
+            with pytest.raises(InvalidSpecError, match="occurs twice in one object"):
                 Accountant.load(tmp_path / "l.json")
     (tmp_path / "l.json").write_text('{"metricldp-ledger": 1, "entries": [], "entries": []}')
-    with pytest.raises(InvalidSpecError, match="stands twice"):
+    with pytest.raises(InvalidSpecError, match="occurs twice in one object"):
         Accountant.load(tmp_path / "l.json")
 
 

@@ -215,7 +215,7 @@ def test_a_tally_that_grew(tally):
     growing = tallied(3)
     before = growing.count({"a": 1})
     growing.add(SURVEY.randomize(crowd(10, 5), randomness=Randomness.seeded(9)))
-    with pytest.raises(QueryError, match="10 reports came in"):
+    with pytest.raises(QueryError, match="10 reports arrived since"):
         before - growing.count({"a": 2})
 
 

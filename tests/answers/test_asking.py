@@ -79,7 +79,7 @@ def tally(survey):
         ("income", None, 100),
         ("income", 1, ["0 to 200,000"]),
         ("age", 4, ["0 to 24", "25 to 49", "50 to 74", "75 to 99"]),
-        ("age", 3, ["0 to 33", "34 to 67", "68 to 99"]),
+        ("age", 3, ["0 to 32", "33 to 65", "66 to 99"]),
         ("age", [0, 18, 100], ["0 to 17", "18 to 99"]),
         ("speed", [0, 2.5, 5, 7.5, 10], ["0 to 2.5", "2.5 to 5", "5 to 7.5", "7.5 to 10"]),
         ("mood", None, ["bad", "fair", "good"]),
@@ -216,7 +216,7 @@ def test_which_attributes_go_round():
             "mood good to bad is an empty range: its ends are swapped; use bad to good, or "
             "make mood cyclic in the survey",
         ),
-        ({"hour": (30, -1)}, "hour 30 to -1 is an empty range; hour goes from 0 to 23"),
+        ({"hour": (30, -1)}, "hour 30 to -1 is an empty range; hour is from 0 to 23"),
         ({"hour": (2.1, 2.9)}, "hour 2.1 to 2.9 is an empty range"),
     ],
     ids=str,

@@ -167,14 +167,15 @@ def test_of_a_group_that_is_not_clearly_above_zero_nothing_is_known(monkeypatch)
         assert (found.clear, found.denominator, found.notes) == (True, size, ("a note",))
         assert found.value == 60 / size
     for size, variance, value in ((8, 16, 4.0), (7, 16, 4.0), (0, 0, 1.0), (-1, 0, 1.0)):
+        people = {8: "8 people (SE 4)", 7: "7 people (SE 4)"}.get(size, "0 people (SE 0)")
         own = {"denominator": size, "denominator_second": variance, "denominator_square": 0.0}
         found = mean(monkeypatch, one=(0.0, 0.0), **{**SUMS, **own})
         assert (found.value, found.stderr, found.clear) == (value, math.inf, False)
         assert found.confidence_interval(0.1) == found.confidence_interval(0.95) == (-2, 4)
-        assert f"estimated at {size} people" in found.notes[1]
+        assert f"estimated at {people}" in found.notes[1]
         steps = estimate.with_steps(found, Extremes(1.0, 5.0, 3.0, 8.0))
-        people = abs(size) or 1
-        assert (steps.jump, steps.hidden) == (3 / people, 8 / people**2)
+        divisor = abs(size) or 1
+        assert (steps.jump, steps.hidden) == (3 / divisor, 8 / divisor**2)
 
 
 def test_steps_of_a_mean(monkeypatch):
@@ -376,10 +377,10 @@ def test_shares_of_a_group_that_is_not_clearly_above_zero_may_be_any():
         found = group({"b": "x"}).to_cdf(answers(*[(1, 1)] * 6, (size, 16)))
         assert found.points[0].value == pytest.approx(1 / size)
         assert not found.notes
-    for size in (8, 7, 0, -3):
+    for size, people in ((8, "8"), (7, "7"), (0, "0"), (-3, "fewer than 5")):
         found = group({"b": "x"}).to_cdf(answers(*[(1, 1)] * 6, (size, 16)))
         assert found.points[0].confidence_interval() == (0, 1)
-        assert f"estimated at {size} people (SE 4)" in found.notes[0]
+        assert f"estimated at {people} people (SE 4)" in found.notes[0]
         assert found.quantile(0.5).position in (0, 1, 2, 3)
         assert [one.value for one in found.excess(0.5)] == pytest.approx([1 - size / 2] * 3)
         if size <= 0:

@@ -265,7 +265,7 @@ def test_invalid_arguments_of_contributions_are_rejected(tmp_path):
     with pytest.raises(QueryError, match=r"totals have no single reports.*keep="):
         survey.tally(table, keep=[["a"]]).contributions({"a": (1, 2)})
     parquet.write(survey, tmp_path / "reports.parquet", [table])
-    with pytest.raises(QueryError, match=r"stay with duckdb.*engine="):
+    with pytest.raises(QueryError, match=r"stay in duckdb.*engine="):
         survey.tally(tmp_path / "reports.parquet", engine="duckdb").contributions({"a": (1, 2)})
     with pytest.raises(QueryError, match="would replace"):
         decode_file(survey, tmp_path / "reports.parquet", tmp_path / "reports.parquet")

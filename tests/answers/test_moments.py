@@ -140,7 +140,7 @@ def test_without_noise_they_are_what_numpy_says(clear):
     assert drawn_from.stderr == pytest.approx(math.sqrt(fourth / len(a)), rel=0.01)
     o = np.array([value for value in people["o"] if value is not None])
     assert tally.variance("o").value == pytest.approx(o.var(), rel=1e-3)
-    assert "o answered" in tally.variance("o").question
+    assert "o is not missing" in tally.variance("o").question
 
 
 def test_what_bins_and_rounding_leave_open_is_in_the_interval(clear):
@@ -214,7 +214,10 @@ def test_what_is_possible_is_kept():
         (lambda t: t.variance("r", {"r": (2, 7)}), "leave r out of where"),
         (lambda t: t.variance("a", target="all"), "target is"),
         (lambda t: t.variance("o", {"o": None}), "excluded by where"),
-        (lambda t: t.variance("a").confidence_interval(anytime=True), "while one watches"),
+        (
+            lambda t: t.variance("a").confidence_interval(anytime=True),
+            "no confidence sequence of the variance of a",
+        ),
         (lambda t: SURVEY.tally([]).variance("a"), "no reports"),
     ],
 )

@@ -67,7 +67,8 @@ def test_texts_and_data(clear):
     assert str(found).startswith(
         "test of a trend in the fraction with h m along x among all respondents"
     )
-    assert "of freedom, p-value " in str(found) and str(found).splitlines()[0].endswith("it rises")
+    assert "of freedom, p-value " in str(found)
+    assert str(found).splitlines()[0].endswith("the fraction rises")
     assert "per x" in str(found)
     data = found.to_dict(0.9)
     assert data["pvalue"] == found.pvalue and data["estimate"]["confidence_level"] == 0.9
@@ -97,7 +98,7 @@ def test_a_group_that_may_be_nobody_tells_nothing():
         (lambda t: t.independence_test("g", "h", widths=3), "widths are a dict"),
         (lambda t: t.independence_test("g", "h", {"g": "n"}), "two values each"),
         (lambda t: t.trend_test({"h": "m"}, "g"), "has no order"),
-        (lambda t: t.trend_test({"x": 3}, "x"), "of x itself"),
+        (lambda t: t.trend_test({"x": 3}, "x"), "the event has a condition on x"),
         (lambda t: t.trend_test({}, "x"), "event is a condition"),
         (lambda t: t.trend_test({"h": "m"}, "x", {"h": "f"}), "in the event and in where"),
         (lambda t: t.top_k("g", 0), "at least 1"),

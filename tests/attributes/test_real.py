@@ -79,7 +79,7 @@ def test_ranges_without_width_are_refused():
     attribute = Continuous(0, 10, points=51, epsilon=1, rounding="stochastic", per=1)
     with pytest.raises(QueryError, match=r"no width.*such as \(2.9, 3.1\)"):
         attribute.choose((3, 3), "v")
-    with pytest.raises(QueryError, match="empty range; v goes from 0 to 10"):
+    with pytest.raises(QueryError, match="empty range; v is from 0 to 10"):
         attribute.choose((11, 12), "v")
 
 

@@ -99,7 +99,7 @@ def test_more_reports_than_positions_are_decoded_with_the_least_variance():
 
 def test_positions_that_no_report_tells_apart_are_named():
     alike = Table.of([[QUARTER, ONE - QUARTER], [HALF, HALF], [HALF, HALF]])
-    with pytest.raises(QueryError, match=r"tells position [12] from others"):
+    with pytest.raises(QueryError, match=r"does not determine the count of position [12];"):
         alike.coefficients(np.eye(3))
 
 

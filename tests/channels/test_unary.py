@@ -609,7 +609,7 @@ def test_bits_that_break_the_promise_are_refused():
     yes, no = bits[0]
     bits[0] = [1.01 * yes, no]
     with pytest.raises(
-        InvalidSpecError, match=r"attribute site: the bits of news and clinic tell more"
+        InvalidSpecError, match=r"attribute site: the bits of news and clinic exceed their distance"
     ):
         Survey.from_dict(data)
 

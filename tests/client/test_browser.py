@@ -112,7 +112,7 @@ def test_the_page_is_pinned():
 def test_the_page_by_keyboard(context, collector):
     kind, address = collector
     page, told = watched(context, address)
-    assert "has just proved" in page.inner_text("#proof")
+    assert "has proved these guarantees" in page.inner_text("#proof")
     assert page.locator("#promise li").count() == 3
     for _ in range(30):  # to the first field
         page.keyboard.press("Tab")

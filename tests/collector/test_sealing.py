@@ -133,7 +133,7 @@ def test_who_lost_the_right_to_seal_cannot_finish(collector, books, wide, number
         assert remove_orphans(other, collector.folder) == 1
 
     monkeypatch.setattr(sealing, "_write", slow)
-    with pytest.raises(StoreError, match=r"took over|is gone"):
+    with pytest.raises(StoreError, match=r"took over|is missing; another process deleted it"):
         seal(books, collector.folder, wide, number, 1)
     assert books.segments() == {}
     assert stored(collector, wide) == Counter(report_of(wide, k) for k in range(50))
@@ -207,7 +207,7 @@ def test_a_copy_of_a_folder_is_a_folder(tmp_path, wide):
     assert copy.status(wide).outcomes["accepted"] == 130
     fill(copy, wide, range(500, 510))
     assert copy.tally(wide).n == 140
-    with pytest.raises(StoreError, match="there already"):
+    with pytest.raises(StoreError, match="exists; name a new folder"):
         backup(original, tmp_path / "copy")
     for one in (original, copy, books.database):
         one.close()

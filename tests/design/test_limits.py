@@ -212,7 +212,7 @@ def test_a_block_says_how_near_it_is():
         nearness(survey, "a+b", workload="mean")
     places = Survey.design(SurveySpec({"a": side, "b": side}, joint={("a", "b"): "planar-laplace"}))
     assert all_limits(places).without["a+b"] == (
-        "limits over cells are computed for additive, extremal and tight-constraints, not for "
+        "lower bounds of groups are computed for additive, extremal and tight-constraints, not for "
         "planar-laplace"
     )
 
@@ -265,7 +265,7 @@ def test_tables_have_a_limit_of_their_own(metric):
     made = Made.of(survey).to_dict()["made"]
     assert [(e["attribute"], e["values"]) for e in made] == [("z", 4), ("x+y", 6)]
     assert "x+y" in str(Made.of(survey)) and made[1]["gap"] < 1e-2
-    with pytest.raises(QueryError, match=r"x is in a group; .* computes the limit of x\+y"):
+    with pytest.raises(QueryError, match=r"x is in a group; .* computes the bound of x\+y"):
         nearness(survey, "x")
 
 
@@ -273,7 +273,7 @@ def test_tables_without_a_limit_say_why():
     wide = {name: Integer(0, 8, epsilon=1, per=1) for name in ("x", "y")}
     told = str(all_limits(Survey.design(SurveySpec(wide, joint={("x", "y"): "planar-laplace"}))))
     assert told == (
-        "x+y: limits over cells are computed for additive, extremal and tight-constraints, not for "
+        "x+y: lower bounds of groups are computed for additive, extremal and tight-constraints, not for "
         "planar-laplace"
     )
     cells = Survey.design(

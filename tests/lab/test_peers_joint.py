@@ -628,7 +628,8 @@ def test_a_broken_law_is_refused_when_it_is_made(monkeypatch):
     law = planar._law
     monkeypatch.setattr(planar, "_law", lambda shape, steps: law(shape, (steps[0] * 1.1, steps[1])))
     with pytest.raises(
-        InvalidSpecError, match=r"attributes x, y: .* tells 0, 2 from 1, 0 too well"
+        InvalidSpecError,
+        match=r"attributes x, y: planar Laplace noise exceeds the distance of 0, 2 and 1, 0",
     ):
         plane(3, 3)
     with pytest.raises(CertificateError, match="tells 0, 2 from 1, 0 too well"):

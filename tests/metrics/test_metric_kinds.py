@@ -516,7 +516,12 @@ def table(entry, back=None, size=3):
 
 
 BAD = {
-    "zero": (lambda: table(0), "'a' to 'c'", "not 0", "one value"),
+    "zero": (
+        lambda: table(0),
+        "'a' to 'c'",
+        "not 0",
+        "merge values that must be indistinguishable",
+    ),
     "zero edge": (lambda: Graph([("a", "b", 0), ("b", "c")]), "'a' to 'b'", "not 0"),
     "negative": (lambda: table(-1), "'a' to 'c'", "positive", "-1"),
     "negative edge": (lambda: Graph([("a", "b", -2)]), "'a' to 'b'", "-2"),

@@ -326,7 +326,9 @@ def test_bins_are_settled_in_the_file():
     ):
         with pytest.raises(InvalidSpecError):
             designed(text + f"bins = {wrong}\n")
-    with pytest.raises(InvalidSpecError, match="threshold against geometric"):
+    with pytest.raises(
+        InvalidSpecError, match="compares threshold and geometric, not randomized-response"
+    ):
         Survey.design(
             {"v": Continuous(0, 1, bins="auto", epsilon=1, mechanism="randomized-response", per=1)}
         )

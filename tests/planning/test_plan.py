@@ -367,7 +367,7 @@ def test_trade_off_has_the_errors_of_smaller_and_larger_epsilons():
     risks = [setting.risk.after for setting in settings]
     assert risks == sorted(risks)
     lines = str(trade_off).splitlines()
-    assert lines[0] == "Margin of error of a 95% CI in percentage points"
+    assert lines[0] == "95% margin of error in percentage points"
     assert "20,000 respondents" in lines[1] and len(lines) == 2 + len(settings)
     assert len(json.loads(json.dumps(trade_off.to_dict()))["settings"]) == len(settings)
 
@@ -387,7 +387,7 @@ def test_trade_off_has_the_errors_of_smaller_and_larger_epsilons():
         ({"change": "mood", "n": 9}, "no attribute 'mood'"),
         ({"change": "age"}, "n is not a setting of age"),
         ({"target_error": 1e-4, "n": 10}, "no epsilon up to 10 for the closest two"),
-        ({"where": {}}, "has no error; give a condition"),
+        ({"where": {}}, "is zero; give a condition, where="),
         ({"where": "age < 3", "change": "region", "n": 9}, "does not depend on region"),
         ({"query": "mean"}, "attribute= names the attribute of a mean"),
         ({"attribute": "age"}, "with query='mean' only"),

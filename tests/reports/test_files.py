@@ -137,7 +137,7 @@ def test_files_that_are_no_csv(here):
     for data, told in (
         (b"", "is empty; the first line names the columns"),
         (b"\n\r\n\n", "is empty; the first line names the columns"),
-        (b"\xff\xfea\x00g\x00e\x00", "is not a CSV file in UTF-8; save it as one"),
+        (b"\xff\xfea\x00g\x00e\x00", "is not a CSV file in UTF-8; save it as CSV in UTF-8"),
         (late, "is not in UTF-8; save it again as CSV in UTF-8"),
         (endless, "has a row that does not end; save it again"),
     ):
@@ -256,7 +256,7 @@ def test_nobody_is_refused(read_all, here):
     with pytest.raises(InvalidValueError, match=r"people\.csv has no responses; each row after"):
         read_all(csv(here))
     pq.write_table(pa.table({"age": pa.array([], pa.int64()), "region": []}), "none.parquet")
-    with pytest.raises(InvalidValueError, match=r"none\.parquet holds no people"):
+    with pytest.raises(InvalidValueError, match=r"none\.parquet has no responses"):
         read_all("none.parquet")
 
 

@@ -252,6 +252,8 @@ def test_public_weights_are_named_and_nothing_else():
         "attribute  mechanism  pairs  tightest pair  exact loss  allowed",
         "a          unary          4          0 | 1           1        1  holds",
         "w is a public weight and sent without protection",
+        "The listed numbers of pairs imply all others by the triangle inequality.",
+        "Distances of attributes add up; two respondents are at most 1.066 apart.",
         "certified: every pair of values is within its distance",
     ]
 

@@ -250,9 +250,6 @@ class Cdf(EstimateTable):
             return confidence_level
         return together(confidence_level, max(1, len(self) - 1))
 
-    def __repr__(self) -> str:
-        return f"<Cdf of {self.question}>"
-
 
 @dataclass(frozen=True, repr=False)
 class Quantile(Estimate):

@@ -211,7 +211,7 @@ def spread_out(attribute: Attribute) -> Attribute:
     That keeps what the survey says in words, "epsilon for every `per` units" or "within" so many,
     for values up to so far apart, and the same epsilon for all others. Never more than the cap.
     """
-    usual: dict[str, Any] = {"metric": None, "cyclic": False, "per": 1, "within": _EVERYWHERE}
+    usual: dict[str, Any] = {"metric": None, "cyclic": False, "per": None, "within": _EVERYWHERE}
     known = {key: x for key, x in usual.items() if hasattr(attribute, key)}
     epsilon = min(attribute.epsilon, attribute.max_epsilon or attribute.epsilon)
     return replace(attribute, epsilon=epsilon, max_epsilon=None, **known)

@@ -156,8 +156,7 @@ def within_for(target: Target, survey: Agreement, n: int, name: str) -> Agreemen
 
     @cache
     def design(steps: int) -> Agreement:
-        change = {"within": float(f"{steps * step:.9g}")}
-        return redesigned(survey, {name: change | ({} if attribute.within else {"per": 1})})
+        return redesigned(survey, {name: {"within": float(f"{steps * step:.9g}"), "per": None}})
 
     if not target.is_met(design(1), n):
         error = target.shown(target.error_of(design(1), n))
