@@ -103,17 +103,14 @@ def test_the_search_finds_the_least_cost_that_a_general_one_finds(mechanism, eps
     wide = program.wide(grid.f)
     assert program.cost(found) <= best + 0.005 * wide
     assert program.cost(found) < program.cost(grid.f) - 0.1 * wide
-    assert softening.gain(grid.axes, grid.f, n, Z) > 0.1
 
 
-def test_where_nothing_is_gained_the_function_stays_and_the_slope_says_so():
+def test_where_nothing_is_gained_the_function_stays():
     survey = Survey.design({"a": Integer(0, 99, epsilon=2, mechanism="geometric", per=1)})
-    (low, high, _), query, names = planned(survey, {"a": (20, 40)}, 1_000_000)
+    (low, high), query, names = planned(survey, {"a": (20, 40)}, 1_000_000)
     f = sharp(survey, query, names)
     assert np.array_equal(low.function, f)
     assert np.array_equal(high.function, f)
-    parts = Planner(survey).parts(query.functions, names)
-    assert not planning.worth(parts, 1_000_000, Z, False)
 
 
 @pytest.mark.parametrize("mechanism", ALL)
@@ -125,7 +122,7 @@ def test_one_function_is_below_and_one_above_everywhere(mechanism, where):
             "b": Integer(0, 11, epsilon=0.3, mechanism=mechanism, per=1),
         }
     )
-    (low, high, _), query, names = planned(survey, where, 500)
+    (low, high), query, names = planned(survey, where, 500)
     f = sharp(survey, query, names)
     assert (low.function <= f).all()
     assert (high.function >= f).all()
@@ -150,7 +147,7 @@ def law(channel):
 def test_means_and_second_moments_are_those_of_all_reports(mechanism):
     said = {"epsilon": 0.5, "mechanism": mechanism, "per": 1}
     survey = Survey.design({"a": Integer(0, 3, **said), "b": Integer(0, 2, **said)})
-    (low, high, _), _, names = planned(survey, {"a": (1, 2), "b": (1, None)}, 500)
+    (low, high), _, names = planned(survey, {"a": (1, 2), "b": (1, None)}, 500)
     laws = [law(survey.channels[name]) for name in names]
     for soft in (low, high):
         u = soft.function
@@ -185,7 +182,7 @@ def test_blocks_have_second_moments_of_all_reports_too():
             joint=[["a", "b"]],
         )
     )
-    (low, high, _), query, names = planned(survey, {"a": (1, None), "b": (0, 1), "c": 1}, 300)
+    (low, high), query, names = planned(survey, {"a": (1, None), "b": (0, 1), "c": 1}, 300)
     f = sharp(survey, query, names)
     assert (low.function <= f).all()
     assert (high.function >= f).all()
@@ -233,7 +230,6 @@ def test_envelope_is_shorter_for_small_epsilon_and_says_what_it_rests_on(two):
     assert widths["envelope"] < widths["bernstein"] < widths["normal"]
     assert "planned for a uniform prior, valid for all" in answer.rests_on(method="envelope")
     assert "no approximation" in answer.rests_on(method="bernstein")
-    assert "each half of the reports" in answer.rests_on(method="cross-fitted")
     assert "nearly normal" in answer.rests_on(method="normal")
     share = tally.fraction({"a": (3, 9), "b": (4, None)})
     for method in METHODS:
@@ -249,7 +245,7 @@ def test_counts_end_where_counts_end():
     crowd[25] = 500
     for seed in range(20):
         tally = tallied(survey, crowd, np.random.default_rng(seed))
-        for method in ("auto", "envelope", "cross-fitted", "bernstein"):
+        for method in ("auto", "envelope", "bernstein"):
             low, high = tally.count({"a": (3, 9)}).confidence_interval(method=method)
             assert 0 <= low <= high <= 500
 
@@ -282,10 +278,6 @@ def test_what_has_no_bracket_says_so():
         everybody.confidence_interval(method="exact")
     with pytest.raises(QueryError, match="a confidence level is between 0 and 1"):
         tally.count({"a": 3}).confidence_interval(2)
-    bits = Survey.design({"a": Integer(0, 29, epsilon=0.1, mechanism="threshold", per=1)})
-    tally = tallied(bits, np.full(30, 100), np.random.default_rng(1))
-    with pytest.raises(QueryError, match="cannot be split into halves"):
-        tally.count({"a": (3, 9)}).confidence_interval(method="cross-fitted")
     assert Estimate(3.0, 1.0).method() == "normal"
 
 
@@ -319,7 +311,7 @@ def crowd_of(kind, size, n):
 
 @pytest.mark.parametrize(
     ("method", "kind"),
-    [*product(["envelope", "bernstein"], NASTY), ("cross-fitted", "at the cut")],
+    product(["envelope", "bernstein"], NASTY),
 )
 def test_intervals_hold_for_people_who_were_not_planned_for(kind, method):
     """Of 120 intervals at 95 % at least 103 hold: fewer have a chance of 1e-4 at 0.95 each."""
@@ -351,14 +343,15 @@ def test_a_function_that_hardly_varies_is_a_constant():
     names, z = ("a",), 3.135
     for last in range(20, 29):
         query = parse(survey, {"a": (0, last)})
-        for soft in Planner(survey).plan(query.functions, names, 100, z, False)[:2]:
+        for soft in Planner(survey).plan(query.functions, names, 100, z, False):
             vary = np.ptp(soft.function)
             assert vary == 0 or vary > 1e-6
             assert (soft.bounds[1] > 0) == (vary > 0)
     # A constant may be noisy itself: then the one that was found stays, here 0.
     paper = Survey.design({"a": Integer(20, 49, epsilon=0.1, mechanism="threshold-paper", per=1)})
     low = Planner(paper).made({"a": np.arange(20.0, 50.0)}, ("a",), 10, Z, False)[0]
-    assert low.mean - Z * math.sqrt(low.variance / 10) == pytest.approx(0, abs=1e-9)
+    mean, variance = low.function.mean(), (low.second - low.function**2).mean()
+    assert mean - Z * math.sqrt(variance / 10) == pytest.approx(0, abs=1e-9)
     people = {"a": np.repeat([0, 15], [70, 30])}
     for seed in range(10):
         tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(seed)))
@@ -553,8 +546,6 @@ def test_means_of_many_small_groups_add_up_without_bias():
 def test_nonsense_is_refused_by_name():
     survey = Survey.design({"a": Integer(0, 29, epsilon=0.1, mechanism="geometric", per=1)})
     tally = survey.tally(survey.randomize({"a": [3]}))
-    with pytest.raises(QueryError, match="too few reports for two halves"):
-        tally.count({"a": (3, 9)}).confidence_interval(method="cross-fitted")
     with pytest.raises(QueryError, match="a prior for a is an array of numbers, not 'uniform'"):
         tally.with_prior({"a": "uniform"})
     for level in (1e-17, 1 - 1e-16):

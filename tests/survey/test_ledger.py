@@ -406,7 +406,7 @@ def test_mistakes(ledger, tmp_path):
         ("{", "not a JSON file"),
         ("[]", "an accountant file is an object, not list"),
         ('{"metricldp-ledger": 2, "entries": []}', "not 2"),
-        ('{"metricldp-ledger": 1}', "list of entries"),
+        ('{"metricldp-ledger": 1}', "has the keys metricldp-ledger and entries, and no other"),
         ('{"metricldp-ledger": 1, "entries": [3]}', "entry 1"),
         ('{"metricldp-ledger": 1, "entries": [{"note": "", "survey": 3}]}', "entry 1"),
         ('{"metricldp-ledger": 1, "entries": [{"note": 1, "survey": {}}]}', "metricldp = 2"),

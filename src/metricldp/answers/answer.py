@@ -27,10 +27,7 @@ from metricldp.estimate.display import (
 )
 from metricldp.survey.agreement import Agreement
 
-AUTO, NORMAL, BRACKET, CROSSED, BERNSTEIN = METHODS = (
-    *("auto", "normal", "envelope"),
-    *("cross-fitted", "bernstein"),
-)
+AUTO, NORMAL, BRACKET, BERNSTEIN = METHODS = ("auto", "normal", "envelope", "bernstein")
 _WORDS = {"people", "weighted people", "of respondents", "of the group", "reports"}
 """Units that are written behind a number; other units are names of attributes."""
 TWO_SIDED = "two-sided"
@@ -63,17 +60,8 @@ class Bracket(Protocol):
     def raised(self, name: str, by: float) -> Bracket:
         """The same for a function that is larger by a number for everybody."""
 
-    def worth(self, answer: Estimate, z: float) -> bool:
-        """Whether a bracket could be much shorter than a plain interval: a quick look."""
-
-    def planned(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate, Estimate]:
-        """What is to be expected of them, and of the question itself, before reports are read."""
-
     def between(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate]:
         """The answers to both."""
-
-    def crossed(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate]:
-        """The same, with half of the reports read by functions that the other half chose."""
 
     def surely(self, answer: Estimate, level: float) -> tuple[float, float]:
         """An interval that holds for any number of people, however few."""
@@ -186,8 +174,7 @@ class Estimate:
         "auto" and "normal": the value and a multiple of its standard error on each side, corrected
         for skewness and for variance that few respondents can hide. "envelope": from two functions,
         one below and one above the query, whose estimates have smaller errors; it covers the truth
-        for any data and is often shorter where n or epsilon is small. "cross-fitted": an envelope
-        whose functions each half of the reports chooses for the other. "bernstein": without any
+        for any data and is often shorter where n or epsilon is small. "bernstein": without any
         approximation, however few reports there are, and wider. Where bins leave values open, the
         interval covers all of them.
 
@@ -214,10 +201,9 @@ class Estimate:
         if chosen == BERNSTEIN:
             assert self.bracket is not None
             low, high = self.bracket.surely(asked, confidence_level)
-        elif chosen in (BRACKET, CROSSED):
+        elif chosen == BRACKET:
             assert self.bracket is not None
-            read = self.bracket.between if chosen == BRACKET else self.bracket.crossed
-            below, above = read(asked, z)
+            below, above = self.bracket.between(asked, z)
             low, high = (
                 below.value - below.reach(confidence_level),
                 above.value + above.reach(confidence_level),
@@ -251,8 +237,6 @@ class Estimate:
             return "normal interval: the sum of many errors is nearly normal"
         assert self.bracket is not None
         planned = f"planned for {self.bracket.words}, valid for all"
-        if chosen == CROSSED:
-            planned = "planned by each half of the reports for the other, valid for all"
         if chosen != BERNSTEIN:
             return f"envelope interval, {planned}: the sum of many errors is nearly normal"
         return f"Bernstein's inequality, {planned}: no approximation"

@@ -19,9 +19,7 @@ from numpy.typing import ArrayLike
 
 from metricldp.answers.answer import Estimate, together
 from metricldp.answers.estimate import POPULATION
-from metricldp.answers.likelihood import Tabled
-from metricldp.answers.maximise import Run
-from metricldp.answers.planning import Part, Soft, above, variance_of, worth
+from metricldp.answers.planning import Part, Soft, above
 from metricldp.answers.predict import shares_of
 from metricldp.answers.queries import Query, expected
 from metricldp.answers.ratio import Excess
@@ -29,7 +27,6 @@ from metricldp.answers.softening import outer
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
 from metricldp.channels import Floats
-from metricldp.channels.kinds import IntegerChannel
 from metricldp.store.cubes import Table
 from metricldp.store.readings import attribute_of, involved
 from metricldp.survey.agreement import Agreement
@@ -43,8 +40,6 @@ _MOST_AS_ONE = 1 << 10
 """Cells of attributes that are blurred as one up to which planning takes no more than seconds."""
 _EVERYWHERE = 0.02
 """The share of people that a planner thinks to be spread evenly, whatever else is said."""
-_FITTED = 16
-"""Steps of EM for a planner's guess."""
 
 
 class Planner:
@@ -72,22 +67,16 @@ class Planner:
 
     def plan(
         self, functions: Mapping[str, Floats], names: tuple[str, ...], n: int, z: float, drawn: bool
-    ) -> tuple[Soft, Soft, float]:
-        """The functions below and above, and the variance of the one that is asked for."""
+    ) -> tuple[Soft, Soft]:
+        """The functions below and above."""
         return _planned(self, _key(functions), names, n, z, drawn)
-
-    def worth(
-        self, functions: Mapping[str, Floats], names: tuple[str, ...], n: int, z: float, drawn: bool
-    ) -> bool:
-        """Whether it is worth while to plan."""
-        return _worth(self, _key(functions), names, n, z, drawn)
 
     def parts(self, functions: Mapping[str, Floats], names: tuple[str, ...]) -> list[Part]:
         return [self._part(name, functions) for name in names]
 
     def made(
         self, functions: Mapping[str, Floats], names: tuple[str, ...], n: int, z: float, drawn: bool
-    ) -> tuple[Soft, Soft, float]:
+    ) -> tuple[Soft, Soft]:
         """The same, not looked up."""
         parts = self.parts(functions, names)
         # The largest comes first: it is never written out for pairs of knots.
@@ -95,7 +84,7 @@ class Planner:
         found = [above([parts[d] for d in order], sign, n, z, drawn) for sign in (-1, 1)]
         back = np.argsort(order)
         low, high = (soft.ordered(back.tolist()) for soft in found)
-        return low.turned(), high, variance_of(parts, drawn)
+        return low.turned(), high
 
     def _part(self, name: str, functions: Mapping[str, Floats]) -> Part:
         survey, block = self.survey, self.survey.blocks.get(name)
@@ -106,12 +95,11 @@ class Planner:
             survey.tabled[name],
             tuple(functions.get(one, np.ones(size)) for one, size in sizes.items()),
             tuple(bool(a.ordered) for a in attributes),
-            self.shares(name, sizes),
+            self.shares(sizes),
         )
 
-    def shares(self, name: str, sizes: Mapping[str, int]) -> Floats:
+    def shares(self, sizes: Mapping[str, int]) -> Floats:
         """How people are spread over the attributes of a part; the prior, and a few everywhere."""
-        del name
         even = {one: np.full(size, 1 / size) for one, size in sizes.items()}
         said = shares_of(sizes, {**even, **{n: p for n, p in self.prior.items() if n in sizes}})
         assert isinstance(said, list)
@@ -120,22 +108,6 @@ class Planner:
             for e, s in zip(even.values(), said, strict=True)
         ]
         return outer(mixed).reshape(-1)
-
-
-class _Fitted(Planner):
-    """A planner that has seen other reports: a fit of them says how people are spread."""
-
-    def __init__(self, survey: Agreement, reports: Tabled, names: tuple[str, ...]) -> None:
-        super().__init__(survey)
-        self._fits = {}
-        for axis, name in enumerate(names):
-            alone, size = reports.over((axis,)), reports.shape[axis]
-            fit = Run(alone, np.full(size, 1 / size)).to(_FITTED)
-            self._fits[name] = _EVERYWHERE / size + (1 - _EVERYWHERE) * np.asarray(fit, np.float64)
-
-    def shares(self, name: str, sizes: Mapping[str, int]) -> Floats:
-        del sizes
-        return self._fits[name]
 
 
 def _key(functions: Mapping[str, Floats]) -> _Key:
@@ -147,17 +119,10 @@ def _functions(key: _Key) -> dict[str, Floats]:
     return {name: np.frombuffer(f) for name, f in key}
 
 
-@lru_cache(maxsize=1024)
-def _worth(
-    planner: Planner, key: _Key, names: tuple[str, ...], n: int, z: float, drawn: bool
-) -> bool:
-    return worth(planner.parts(_functions(key), names), n, z, drawn)
-
-
 @lru_cache(maxsize=64)
 def _planned(
     planner: Planner, key: _Key, names: tuple[str, ...], n: int, z: float, drawn: bool
-) -> tuple[Soft, Soft, float]:
+) -> tuple[Soft, Soft]:
     return planner.made(_functions(key), names, n, z, drawn)
 
 
@@ -200,34 +165,12 @@ class Bracket:
 
     def between(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate]:
         """The answers to the functions below and above, read from the reports."""
-        low, high, _ = self._plan(answer, z)
+        low, high = self._plan(answer, z)
         return self._read(low, answer), self._read(high, answer)
 
     def _read(self, soft: Soft, answer: Estimate) -> Estimate:
         cells = self.tables(self.names).frequencies
         return soft.read(cells, answer, self.n, rounded=self._rounded)
-
-    def crossed(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate]:
-        """The same, with half of the reports read by functions that the other half chose."""
-        table = self.tables(self.names)
-        channels = tuple(c for c in table.channels.values() if isinstance(c, IntegerChannel))
-        if len(channels) < len(self.names) or self._rounded:
-            raise QueryError(
-                f"reports over {' x '.join(self.names)} cannot be split into halves, "
-                "because they are not counted one by one; use method='envelope'"
-            )
-        one, other = Tabled(channels, table.sums).halves()
-        if not one.n or not other.n:
-            raise QueryError("there are too few reports for two halves; use method='envelope'")
-        found = []
-        for chooses, read in ((one, other), (other, one)):
-            planner = _Fitted(self.planner.survey, chooses, self.names)
-            n, drawn = int(read.n), answer.target == POPULATION
-            low, high, _ = planner.made(self.functions, self.names, n, z / math.sqrt(2), drawn)
-            cells = Table(table.channels, read.counts.astype(np.int64)).frequencies
-            found.append([soft.read(cells, answer, n, rounded=False) for soft in (low, high)])
-        below, above = _summed(found)
-        return below, above
 
     @property
     def _rounded(self) -> bool:
@@ -236,25 +179,13 @@ class Bracket:
 
     def surely(self, answer: Estimate, level: float) -> tuple[float, float]:
         """An interval that holds for any number of people, however few."""
-        low, high, _ = self._plan(answer, math.sqrt(2 * math.log(2 / (1 - level))))
+        low, high = self._plan(answer, math.sqrt(2 * math.log(2 / (1 - level))))
         ends = []
         for soft, sign in ((low, -1), (high, 1)):
             drawn = self._rounded or answer.target == POPULATION
             reach = soft.surely(self.tables(self.names), self.n, level, drawn=drawn)
             ends.append(self._read(soft, answer).value + sign * reach)
         return ends[0], ends[1]
-
-    def worth(self, answer: Estimate, z: float) -> bool:
-        """Whether a bracket could be much shorter than a plain interval."""
-        drawn = answer.target == POPULATION
-        return self.planner.worth(self.functions, self.names, self.n, z, drawn)
-
-    def planned(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate, Estimate]:
-        """What is to be expected of them, and of the question itself."""
-        low, high, variance = self._plan(answer, z)
-        sharp = replace(answer, value=0.0, variance=self.n * variance)
-        below, above = (soft.planned(answer, self.n, rounded=self._rounded) for soft in (low, high))
-        return below, above, sharp
 
     def raised(self, name: str, by: float) -> Bracket:
         if not by:
@@ -275,7 +206,7 @@ class Bracket:
             ends = np.array([products.min(), products.max()])
         return self.n * float(ends[0]), self.n * float(ends[1])
 
-    def _plan(self, answer: Estimate, z: float) -> tuple[Soft, Soft, float]:
+    def _plan(self, answer: Estimate, z: float) -> tuple[Soft, Soft]:
         drawn = answer.target == POPULATION
         return self.planner.plan(self.functions, self.names, self.n, z, drawn)
 
@@ -302,19 +233,8 @@ class Brackets:
     def raised(self, name: str, by: float) -> Brackets:
         return Brackets(tuple(part.raised(name, by) for part in self.parts))
 
-    def worth(self, answer: Estimate, z: float) -> bool:
-        return any(part.worth(answer, self._each(z)) for part in self.parts)
-
-    def planned(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate, Estimate]:
-        low, high, sharp = _summed(part.planned(answer, self._each(z)) for part in self.parts)
-        return low, high, sharp
-
     def between(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate]:
         low, high = _summed(part.between(answer, self._each(z)) for part in self.parts)
-        return low, high
-
-    def crossed(self, answer: Estimate, z: float) -> tuple[Estimate, Estimate]:
-        low, high = _summed(part.crossed(answer, self._each(z)) for part in self.parts)
         return low, high
 
     def surely(self, answer: Estimate, level: float) -> tuple[float, float]:

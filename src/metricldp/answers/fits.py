@@ -7,21 +7,22 @@ nothing is guaranteed of it; every answer says so, and has the interval of the u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from metricldp.answers.answer import Estimate
-from metricldp.answers.by import By, bars_of, cells, edges_for
+from metricldp.answers.by import bars_of, edges_for
 from metricldp.answers.circular import CircularMean, mean_direction
 from metricldp.answers.conditions import Where, all_of
 from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.fitted import Fitted, FittedCdf, FittedQuantile, FittedRows
+from metricldp.answers.grouped import WithQuantiles
 from metricldp.answers.likelihood import Reports, Shares
 from metricldp.answers.linear import WorkloadRows
 from metricldp.answers.maximise import (
@@ -90,7 +91,7 @@ class Trace:
         return found
 
 
-class Fit:
+class Fit(WithQuantiles):
     """How people are spread over some attributes, estimated from reports; biased."""
 
     def __init__(self, tally: Tallied, axes: Sequence[Axis], shares: Shares, trace: Trace) -> None:
@@ -117,22 +118,11 @@ class Fit:
 
     # Questions -----------------------------------------------------------------------------------
 
-    @overload
-    def count(
-        self, where: Where | None = None, *, by: None = None, target: str = RESPONDENTS
-    ) -> Fitted: ...
+    @property
+    def _described(self) -> Agreement:
+        return self.survey
 
-    @overload
-    def count(
-        self, where: Where | None = None, *, by: By, target: str = RESPONDENTS
-    ) -> EstimateTable: ...
-
-    def count(
-        self, where: Where | None = None, *, by: By | None = None, target: str = RESPONDENTS
-    ) -> Fitted | EstimateTable:
-        """The number of respondents who meet a condition; with `by`, in each group."""
-        if by is not None:
-            return self._by(by, where, "respondents", lambda g: self.count(g, target=target))
+    def _count(self, where: Where | None, target: str) -> Estimate:
         found = self._sum(self._parsed(where))
         return Fitted.of(found, self._tally.count(where, target=target))
 
@@ -144,63 +134,7 @@ class Fit:
         values = [self._sum(self._parsed(where)) for where in asked]
         return EstimateTable(unbiased.groupings, _fitted(values, unbiased), label=unbiased.label)
 
-    def _by(
-        self,
-        by: By,
-        where: Where | None,
-        label: str,
-        query: Callable[[Where], Estimate],
-        attribute: str | None = None,
-    ) -> EstimateTable:
-        """The same query for each group."""
-        groups = cells(self.survey, by, where, attribute)
-        among = "" if where is None else f" among {self._parsed(where).words}"
-        return groups.table(where, f"{label} by {groups.names}{among}", query)
-
-    @overload
-    def fraction(
-        self,
-        where: Where | None = None,
-        *,
-        among: Where | None = None,
-        by: None = None,
-        target: str = RESPONDENTS,
-    ) -> Estimate: ...
-
-    @overload
-    def fraction(
-        self,
-        where: Where | None = None,
-        *,
-        among: Where | None = None,
-        by: By,
-        target: str = RESPONDENTS,
-    ) -> EstimateTable: ...
-
-    def fraction(
-        self,
-        where: Where | None = None,
-        *,
-        among: Where | None = None,
-        by: By | None = None,
-        target: str = RESPONDENTS,
-    ) -> Estimate | EstimateTable:
-        """The fraction of respondents who meet a condition; `among`: of those who meet another.
-
-        With `by`, the fraction within each group.
-        """
-        if by is not None:
-            if where is None:
-                raise QueryError("fraction(by=...) needs a condition")
-            cells(
-                self.survey, by, all_of(where, {} if among is None else among)
-            )  # neither condition is about a group
-            label = f"fraction of {self._parsed(where).words}"
-            return self._by(
-                by, among, label, lambda g: self.fraction(where, among=g, target=target)
-            )
-        if among is None:
-            return self.count(where, target=target).scaled(1 / self.n, "of respondents")
+    def _fraction(self, where: Where | None, among: Where, target: str) -> Estimate:
         both, whole = (
             self._parsed(among if where is None else all_of(where, among)),
             self._parsed(among),
@@ -211,70 +145,12 @@ class Fit:
         unbiased = self._tally.fraction(where, among=among, target=target)
         return Fitted.of(self._sum(both) / size, unbiased)
 
-    @overload
-    def sum(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: None = None,
-        target: str = RESPONDENTS,
-    ) -> Fitted: ...
-
-    @overload
-    def sum(
-        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
-    ) -> EstimateTable: ...
-
-    def sum(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: By | None = None,
-        target: str = RESPONDENTS,
-    ) -> Fitted | EstimateTable:
-        """The sum of an attribute; with `by`, in each group."""
-        if by is not None:
-            self._held(attribute)
-            label = f"sum of {attribute}"
-            return self._by(
-                by, where, label, lambda g: self.sum(attribute, g, target=target), attribute
-            )
+    def _sum_of(self, attribute: str, where: Where | None, target: str) -> Estimate:
         values, group = self._valued(attribute, where)
         found = float(self._profile(attribute, group) @ values)
         return Fitted.of(found, self._tally.sum(attribute, where, target=target))
 
-    @overload
-    def mean(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: None = None,
-        target: str = RESPONDENTS,
-    ) -> Fitted: ...
-
-    @overload
-    def mean(
-        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
-    ) -> EstimateTable: ...
-
-    def mean(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: By | None = None,
-        target: str = RESPONDENTS,
-    ) -> Fitted | EstimateTable:
-        """The mean of an attribute, circular if it is cyclic; with `by`, in each group."""
-        if by is not None:
-            self._held(attribute)
-            label = f"mean {attribute}"
-            return self._by(
-                by, where, label, lambda g: self.mean(attribute, g, target=target), attribute
-            )
+    def _mean_of(self, attribute: str, where: Where | None, target: str) -> Estimate:
         described = self._held(attribute)
         if described.is_cyclic and not described.named:
             return self._circular_mean(attribute, where, target)
@@ -316,47 +192,6 @@ class Fit:
         profile = self._profile(attribute, group)
         shares = np.cumsum(profile[list(unbiased.positions)]) / self._size(profile, group)
         return FittedCdf(unbiased, np.append(np.minimum(shares[:-1], 1.0), 1.0))
-
-    @overload
-    def quantile(
-        self,
-        attribute: str,
-        q: float = 0.5,
-        where: Where | None = None,
-        *,
-        by: None = None,
-        target: str = RESPONDENTS,
-    ) -> FittedQuantile: ...
-
-    @overload
-    def quantile(
-        self,
-        attribute: str,
-        q: float = 0.5,
-        where: Where | None = None,
-        *,
-        by: By,
-        target: str = RESPONDENTS,
-    ) -> EstimateTable: ...
-
-    def quantile(
-        self,
-        attribute: str,
-        q: float = 0.5,
-        where: Where | None = None,
-        *,
-        by: By | None = None,
-        target: str = RESPONDENTS,
-    ) -> FittedQuantile | EstimateTable:
-        """The value x with F(x - 1) < q <= F(x); with `by`, one in each group."""
-        if by is not None:
-            self._held(attribute)
-            (q,) = checked_all([q], "isotonic")
-            label = f"{q:g}-quantile of {attribute}"
-            return self._by(
-                by, where, label, lambda g: self.quantile(attribute, q, g, target=target), attribute
-            )
-        return self.quantiles(attribute, [q], where, target=target)[0]
 
     def quantiles(
         self,

@@ -16,7 +16,7 @@ import numpy as np
 from metricldp.answers.answer import Estimate
 from metricldp.answers.estimate import POPULATION, drawn, kept_between
 from metricldp.answers.knots import hats, level_sets
-from metricldp.answers.softening import Axis, along, gain, outer, soften
+from metricldp.answers.softening import Axis, along, outer, soften
 from metricldp.channels import Channel, Floats
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.store.cubes import Table
@@ -31,8 +31,6 @@ _WIDTHS = (8, 4, 2, 1)
 """Knots get closer: what is found with few is where the next search starts."""
 _MOST_REPORTS = 1 << 23
 """Combinations of reports up to which the largest value of a decoder is looked for."""
-_WORTH = 0.2
-"""The share of a plain interval that a bracket has to save."""
 _FEWEST = 3
 """Reports below which their variance says nothing."""
 
@@ -93,9 +91,6 @@ class Soft:
     function: Floats
     second: Floats
     """E[U^2 | x] at every x."""
-    mean: float
-    variance: float
-    """Of one person, as planned."""
     bounds: tuple[float, float]
     """The least and the most that one person adds to the variance."""
     jump: float
@@ -110,7 +105,7 @@ class Soft:
     def turned(self) -> Soft:
         """Of the function with the other sign."""
         values = None if self.values is None else -self.values
-        return replace(self, function=-self.function, mean=-self.mean, values=values)
+        return replace(self, function=-self.function, values=values)
 
     def ordered(self, axes: Sequence[int]) -> Soft:
         """With the parts in another order."""
@@ -120,10 +115,6 @@ class Soft:
             second=self.second.transpose(axes),
             values=None if self.values is None else self.values.transpose(axes),
         )
-
-    def planned(self, like: Estimate, n: int, *, rounded: bool) -> Estimate:
-        """The answer that is to be expected."""
-        return self._answer(like, n, n * self.mean, n * self.variance, rounded=rounded)
 
     def read(self, cells: Floats, like: Estimate, n: int, *, rounded: bool) -> Estimate:
         """The answer from estimated counts of all combinations.
@@ -180,14 +171,6 @@ class Soft:
         )
 
 
-def variance_of(parts: Sequence[Part], drawn: bool) -> float:
-    """What one person adds to the variance of the question itself, as planned."""
-    second = math.prod(float(part.channel.moment(part.f) @ part.shares) for part in parts)
-    if drawn:
-        return second - math.prod(float(part.f @ part.shares) for part in parts) ** 2
-    return max(0.0, second - math.prod(float(part.f**2 @ part.shares) for part in parts))
-
-
 @dataclass(frozen=True, eq=False)
 class _Grid:
     """The knots of all parts, and what a search needs of them."""
@@ -214,13 +197,6 @@ class _Grid:
             for (part, basis), decoder in zip(pairs, decoders, strict=True)
         ]
         return cls(bases, decoders, axes, sign * outer([values for _, values in knots]))
-
-
-def worth(parts: Sequence[Part], n: int, z: float, drawn: bool) -> bool:
-    """Whether brackets could be shorter than plain intervals by enough to look for them."""
-    grids = [_Grid.of(parts, sign, 1) for sign in (-1, 1)]
-    saved = sum(gain(grid.axes, grid.f, n, z, drawn=drawn) for grid in grids)
-    return saved > len(grids) * _WORTH
 
 
 def above(parts: Sequence[Part], sign: int, n: int, z: float, drawn: bool) -> Soft:
@@ -251,10 +227,9 @@ def above(parts: Sequence[Part], sign: int, n: int, z: float, drawn: bool) -> So
         hidden = float(channel.hidden(apart[None])[0])
     shares = outer([part.shares for part in parts])
     mean, moment = (float((shares * part).sum()) for part in (function, second))
-    square = mean**2 if drawn else float((shares * function**2).sum())
-    variance, spread = max(0.0, moment - square), max(0.0, moment - mean**2)
+    spread = max(0.0, moment - mean**2)
     bounds = (float(apart.min()), float(apart.max()))
-    return Soft(function, second, mean, variance, bounds, jump, hidden, most, spread, values)
+    return Soft(function, second, bounds, jump, hidden, most, spread, values)
 
 
 def _second(parts: Sequence[Part], bases: Sequence[Floats], u: Floats) -> Floats:

@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import NamedTuple, TypeVar, overload
+from typing import NamedTuple, TypeVar, cast
 
 from metricldp.answers.answer import Estimate
 from metricldp.answers.by import Bars, By, bars_of, cells, edges_for
-from metricldp.answers.circular import CircularMean
-from metricldp.answers.conditions import Where, all_of, attributes_in, entries_in
+from metricldp.answers.conditions import Where, attributes_in, entries_in
 from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.fits import Fit
+from metricldp.answers.grouped import Grouped
 from metricldp.answers.maximise import Progress
 from metricldp.answers.queries import chosen, parse_all
 from metricldp.answers.ratio import Ratio
@@ -34,6 +34,7 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted
 from metricldp.estimate.table import EstimateTable
 from metricldp.store.readings import attribute_of
+from metricldp.survey.agreement import Agreement
 
 _F = TypeVar("_F")
 
@@ -50,13 +51,17 @@ class Part(NamedTuple):
         return f"tally {self.place + 1} (survey {self.tally.survey.fingerprint[:16]})"
 
 
+Parts = Where | list[Part] | None
+"""A condition of all tallies, or the parts of one group."""
+
+
 def pool(tallies: Iterable[Tally]) -> Pool:
     """Tallies of different people, to be asked as one; their surveys need not be the same."""
     return Pool(tuple(checked_tallies(tallies, "pool")))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Pool:
+class Pool(Grouped):
     """Tallies of surveys that share attributes, and estimates from all of them."""
 
     tallies: tuple[Tally, ...]
@@ -70,152 +75,59 @@ class Pool:
         many = counted(len(self.tallies), "tally", "tallies")
         return f"<Pool of {many} with {counted(self.n, 'report')}>"
 
-    @overload
-    def count(
-        self, where: Where | None = None, *, by: None = None, target: str = RESPONDENTS
-    ) -> Estimate: ...
+    @property
+    def _described(self) -> Agreement:
+        return self.tallies[0].survey
 
-    @overload
-    def count(
-        self, where: Where | None = None, *, by: By, target: str = RESPONDENTS
-    ) -> EstimateTable: ...
-
-    def count(
-        self, where: Where | None = None, *, by: By | None = None, target: str = RESPONDENTS
-    ) -> Estimate | EstimateTable:
-        """The number of respondents of all surveys who meet a condition; with `by`, in each group.
-
-        Groups mean the same in all surveys.
-        """
-
-        def query(parts: Sequence[Part]) -> Estimate:
-            return added(_each(parts, lambda part: part.tally.count(part.where, target=target)))
-
+    def _count(self, where: Parts, target: str) -> Estimate:
         parts = self._parts(where)
-        return query(parts) if by is None else _by(parts, by, "respondents", query)
+        return added(_each(parts, lambda part: part.tally.count(part.where, target=target)))
 
-    @overload
-    def fraction(
-        self,
-        where: Where | None = None,
-        *,
-        among: Where | None = None,
-        by: None = None,
-        target: str = RESPONDENTS,
-    ) -> Estimate: ...
-
-    @overload
-    def fraction(
-        self,
-        where: Where | None = None,
-        *,
-        among: Where | None = None,
-        by: By,
-        target: str = RESPONDENTS,
-    ) -> EstimateTable: ...
-
-    def fraction(
-        self,
-        where: Where | None = None,
-        *,
-        among: Where | None = None,
-        by: By | None = None,
-        target: str = RESPONDENTS,
-    ) -> Estimate | EstimateTable:
-        """The fraction of all respondents who meet a condition; `among`: of those who meet another.
-
-        With `by`, the fraction within each group.
-        """
+    def _fraction(self, where: Where | None, among: Parts, target: str) -> Estimate:
         self._parts(where, fewest=1)
-        if by is None and among is None:
-            return self.count(where, target=target).scaled(1 / self.n, "of respondents")
 
-        def query(parts: Sequence[Part]) -> Estimate:
-            def each(part: Part) -> Estimate:
-                return part.tally.fraction(where, among=part.where, target=target)
+        def each(part: Part) -> Estimate:
+            return part.tally.fraction(where, among=part.where, target=target)
 
-            return added(_each(parts, each))
+        return added(_each(self._parts(among, fewest=1), each))
 
-        parts = self._parts(among, fewest=1)
-        if by is None:
-            return query(parts)
-        if where is None:
-            raise QueryError("fraction(by=...) needs a condition")
-        first = parts[0].tally
-        cells(
-            first.survey, by, all_of(where, {} if among is None else among)
-        )  # neither condition is about a group
-        return _by(parts, by, f"fraction of {first._parts(where)[0].words}", query)
+    def _sum_of(self, attribute: str, where: Parts, target: str) -> Estimate:
+        def each(part: Part) -> Estimate:
+            return part.tally.sum(attribute, part.where, target=target)
 
-    @overload
-    def sum(
+        return added(_each(self._parts(where, attribute), each))
+
+    def _mean_of(self, attribute: str, where: Parts, target: str) -> Estimate:
+        return _mean(self._parts(where, attribute, fewest=1), attribute, target)
+
+    def _by(
         self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: None = None,
-        target: str = RESPONDENTS,
-    ) -> Estimate: ...
+        by: By,
+        where: Where | None,
+        label: str,
+        query: Callable[[list[Part]], Estimate],
+        attribute: str | None = None,
+    ) -> EstimateTable:
+        """The same query for each group; a group has a condition of its own in each survey."""
+        parts = self._parts(where, attribute, fewest=min(1, self.n))
+        groups = _each(parts, lambda part: cells(part.tally.survey, by, where, attribute))
+        first = groups[0]
+        for bars in zip(*(one.bars for one in groups), strict=True):
+            _check_bars(parts, bars[0].name, bars)
 
-    @overload
-    def sum(
-        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
-    ) -> EstimateTable: ...
+        def of_row(conditions: Iterable[Where]) -> Estimate:
+            pairs = zip(parts, conditions, strict=True)
+            return query([part._replace(where=condition) for part, condition in pairs])
 
-    def sum(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: By | None = None,
-        target: str = RESPONDENTS,
-    ) -> Estimate | EstimateTable:
-        """The sum of an attribute or a weight over the respondents of all surveys.
+        def others(row: int) -> Estimate:
+            return of_row(one.outside(where, row) for one in groups)
 
-        Bins may differ: the interval reaches from every value at its lower edge to the upper one.
-        """
-
-        def query(parts: Sequence[Part]) -> Estimate:
-            def each(part: Part) -> Estimate:
-                return part.tally.sum(attribute, part.where, target=target)
-
-            return added(_each(parts, each))
-
-        parts = self._parts(where, attribute)
-        if by is None:
-            return query(parts)
-        return _by(parts, by, f"sum of {attribute}", query, attribute)
-
-    @overload
-    def mean(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: None = None,
-        target: str = RESPONDENTS,
-    ) -> Ratio | CircularMean: ...
-
-    @overload
-    def mean(
-        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
-    ) -> EstimateTable: ...
-
-    def mean(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: By | None = None,
-        target: str = RESPONDENTS,
-    ) -> Ratio | CircularMean | EstimateTable:
-        """The mean of an attribute over the respondents of all surveys; circular if cyclic."""
-
-        def query(parts: Sequence[Part]) -> Ratio | CircularMean:
-            return _mean(parts, attribute, target)
-
-        parts = self._parts(where, attribute, fewest=1)
-        return query(parts) if by is None else _by(parts, by, f"mean {attribute}", query, attribute)
+        with ExitStack() as planned:
+            for part in parts:
+                planned.enter_context(part.tally._planned_for_many(len(first.clauses)))
+            rows = [of_row(row) for row in zip(*(one.within(where) for one in groups), strict=True)]
+        label = f"{label} by {first.names}{self._among(where)}"
+        return EstimateTable(first.groupings, rows, label=label, others=others)
 
     def histogram(
         self,
@@ -250,10 +162,11 @@ class Pool:
         """
         return fit_of_pool(self.tallies, attributes, progress)
 
-    def _parts(
-        self, where: Where | None, attribute: str | None = None, *, fewest: int = 0
-    ) -> list[Part]:
+    def _parts(self, where: Parts, attribute: str | None = None, *, fewest: int = 0) -> list[Part]:
         """The tallies with at least so many reports, in which the query means the same."""
+        if isinstance(where, list) and where and isinstance(where[0], Part):
+            return where  # of a group
+        where = cast("Where | None", where)
         tallies = [(place, one) for place, one in enumerate(self.tallies) if one.n >= fewest]
         if not tallies:
             raise QueryError("there are no reports, so there is no estimate")
@@ -262,42 +175,12 @@ class Pool:
         return parts
 
 
-def _by(
-    parts: Sequence[Part],
-    by: By,
-    label: str,
-    query: Callable[[Sequence[Part]], Estimate],
-    attribute: str | None = None,
-) -> EstimateTable:
-    """The same query for each group; a group has a condition of its own in each survey."""
-    where, survey = parts[0].where, parts[0].tally.survey
-    groups = _each(parts, lambda part: cells(part.tally.survey, by, where, attribute))
-    first = groups[0]
-    for bars in zip(*(one.bars for one in groups), strict=True):
-        _check_bars(parts, bars[0].name, bars)
-
-    def of_row(conditions: Iterable[Where]) -> Estimate:
-        pairs = zip(parts, conditions, strict=True)
-        return query([part._replace(where=condition) for part, condition in pairs])
-
-    def others(row: int) -> Estimate:
-        return of_row(one.outside(where, row) for one in groups)
-
-    with ExitStack() as planned:
-        for part in parts:
-            planned.enter_context(part.tally._planned_for_many(len(first.clauses)))
-        rows = [of_row(row) for row in zip(*(one.within(where) for one in groups), strict=True)]
-    among = "" if where is None else f" among {parse_all(survey, where)[0].words}"
-    label = f"{label} by {first.names}{among}"
-    return EstimateTable(first.groupings, rows, label=label, others=others)
-
-
-def _mean(parts: Sequence[Part], attribute: str, target: str) -> Ratio | CircularMean:
+def _mean(parts: Sequence[Part], attribute: str, target: str) -> Estimate:
     tallies = [part.tally for part in parts]
     if is_circular(tallies, attribute):
         return circular_mean_of_all(tallies, attribute, [part.where for part in parts], target)
 
-    def each(part: Part) -> Ratio | CircularMean:
+    def each(part: Part) -> Estimate:
         return part.tally.mean(attribute, part.where, target=target)
 
     whole = added(_each(parts, each))

@@ -102,26 +102,6 @@ def soften(
     return best if np.ptp(best) > _FLAT * span else np.full(f.shape, best.max())
 
 
-def gain(axes: Sequence[Axis], f: Floats, n: int, z: float, *, drawn: bool = False) -> float:
-    """How much of the width, at most about, a softer function could save: a bound from its slope.
-
-    The cost is convex, so it falls by no more than its slope at f says, for functions that rise
-    above f by no more than f itself spans.
-    """
-    noise, known = (
-        along(f, [getattr(axis, part) for axis in axes]) for part in ("second", "square")
-    )
-    shares = outer([axis.shares for axis in axes])
-    mean = float(np.vdot(f, shares))
-    rest = mean * shares if drawn else known
-    variance = float(np.vdot(f, noise - rest))
-    if variance <= _TINY:
-        return 0.0
-    slope = shares + z / math.sqrt(n * variance) * (noise - rest)
-    saved = float(np.ptp(f)) * float(np.maximum(-slope, 0.0).sum())
-    return saved / (z * math.sqrt(variance / n))
-
-
 class _Program:
     """The quadratic program for one weight of the noise, scaled so that knots cost the same.
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from metricldp.answers import moments, wald
 from metricldp.answers.answer import Estimate
-from metricldp.answers.by import By, Cells, cells
+from metricldp.answers.by import By
 from metricldp.answers.conditions import Where
 from metricldp.answers.estimate import POPULATION, RESPONDENTS
+from metricldp.answers.grouped import WithQuantiles
 from metricldp.answers.regression import Regression, regression
 from metricldp.answers.smooth import Tallied
 from metricldp.answers.top import TopK, top_k
@@ -17,13 +18,8 @@ from metricldp.answers.wald import TestResult
 from metricldp.estimate.table import EstimateTable
 
 
-class Statistics(Tallied):
+class Statistics(WithQuantiles, Tallied):
     """Queries whose estimates are smooth functions of sums over respondents."""
-
-    def _by(
-        self, groups: Cells, where: Where | None, label: str, query: Callable[[Where], Estimate]
-    ) -> EstimateTable:
-        raise NotImplementedError
 
     @overload
     def variance(
@@ -51,10 +47,9 @@ class Statistics(Tallied):
         """The variance of a numeric attribute among the respondents who meet a condition."""
         if by is None:
             return moments.variance(self, attribute, where, target)
-        groups = cells(self.survey, by, where, attribute)
         label = f"variance of {attribute}"
         return self._by(
-            groups, where, label, lambda g: moments.variance(self, attribute, g, target)
+            by, where, label, lambda g: moments.variance(self, attribute, g, target), attribute
         )
 
     @overload
@@ -83,9 +78,10 @@ class Statistics(Tallied):
         """The standard deviation of a numeric attribute: the root of its variance."""
         if by is None:
             return moments.std(self, attribute, where, target)
-        groups = cells(self.survey, by, where, attribute)
         label = f"standard deviation of {attribute}"
-        return self._by(groups, where, label, lambda g: moments.std(self, attribute, g, target))
+        return self._by(
+            by, where, label, lambda g: moments.std(self, attribute, g, target), attribute
+        )
 
     def covariance(
         self, x: str, y: str, where: Where | None = None, *, target: str = RESPONDENTS

@@ -7,11 +7,11 @@ last digit where integers are counted: in all but weights and long lists of valu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,8 +21,7 @@ from metricldp.answers.answer import Estimate
 from metricldp.answers.arithmetic import divided
 from metricldp.answers.asking import Asking
 from metricldp.answers.brackets import Planner
-from metricldp.answers.by import By, Cells, bars_of, cells, edges_for
-from metricldp.answers.circular import CircularMean
+from metricldp.answers.by import By, bars_of, cells, edges_for
 from metricldp.answers.conditions import Where, all_of
 from metricldp.answers.estimate import RESPONDENTS, check_about
 from metricldp.answers.fits import Fit
@@ -31,7 +30,6 @@ from metricldp.answers.linear import workload_table
 from metricldp.answers.maximise import Progress
 from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.queries import asked_of, valued, workload_for
-from metricldp.answers.ratio import Ratio
 from metricldp.answers.searches import BINARY_SEARCH, ISOTONIC, checked_all
 from metricldp.answers.statistics import Statistics
 from metricldp.answers.suspicion import GoodnessOfFit, goodness_of_fit
@@ -103,27 +101,16 @@ class Tally(Asking, Statistics):
 
     # Questions -----------------------------------------------------------------------------------
 
-    @overload
-    def count(
-        self, where: Where | None = None, *, by: None = None, target: str = RESPONDENTS
-    ) -> Estimate: ...
+    @property
+    def _described(self) -> Agreement:
+        return self.survey
 
-    @overload
-    def count(
-        self, where: Where | None = None, *, by: By, target: str = RESPONDENTS
-    ) -> EstimateTable: ...
-
-    def count(
-        self, where: Where | None = None, *, by: By | None = None, target: str = RESPONDENTS
-    ) -> Estimate | EstimateTable:
-        """The number of respondents who meet a condition; with `by`, in each group."""
-        if by is not None:
-            return self._counts_by(cells(self.survey, by, where), where, target)
+    def _count(self, where: Where | None, target: str) -> Estimate:
         return self._summed(self._answers(self._parts(where), target))
 
-    def _counts_by(self, groups: Cells, where: Where | None, target: str) -> EstimateTable:
+    def _counts_by(self, by: By, where: Where | None, target: str) -> EstimateTable:
         """Counts of groups, all planned together."""
-        found = None
+        groups, found = cells(self.survey, by, where), None
         if len(groups.bars) == 2 and len(self._parts(where)) == 1:
             found = counts_of_cells(self, groups, where, target)
         if found is None:
@@ -134,17 +121,6 @@ class Tally(Asking, Statistics):
 
         label = f"respondents by {groups.names}{self._among(where)}"
         return EstimateTable(groups.groupings, found, label=label, others=others)
-
-    def _among(self, where: Where | None) -> str:
-        """The condition that all groups of a table meet, for its label."""
-        return "" if where is None else f" among {self._parts(where)[0].words}"
-
-    def _by(
-        self, groups: Cells, where: Where | None, label: str, query: Callable[[Where], Estimate]
-    ) -> EstimateTable:
-        """The same query for each group; layouts are planned once for all of them."""
-        with self._planned_for_many(len(groups.clauses)):
-            return groups.table(where, f"{label} by {groups.names}{self._among(where)}", query)
 
     def counts(self, wheres: Iterable[Where | None], *, target: str = RESPONDENTS) -> EstimateTable:
         """The counts of many conditions, planned together."""
@@ -167,51 +143,7 @@ class Tally(Asking, Statistics):
         found = iter(self._answers([query for some in parts for query in some], target))
         return [self._summed(list(islice(found, len(some)))) for some in parts]
 
-    @overload
-    def fraction(
-        self,
-        where: Where | None = None,
-        *,
-        among: Where | None = None,
-        by: None = None,
-        target: str = RESPONDENTS,
-    ) -> Estimate: ...
-
-    @overload
-    def fraction(
-        self,
-        where: Where | None = None,
-        *,
-        among: Where | None = None,
-        by: By,
-        target: str = RESPONDENTS,
-    ) -> EstimateTable: ...
-
-    def fraction(
-        self,
-        where: Where | None = None,
-        *,
-        among: Where | None = None,
-        by: By | None = None,
-        target: str = RESPONDENTS,
-    ) -> Estimate | EstimateTable:
-        """The fraction of respondents who meet a condition; `among`: of those who meet another.
-
-        A fraction among a group is a ratio of estimates, with Fieller's interval. With `by`, the
-        fraction within each group.
-        """
-        if not self.n:
-            raise QueryError("there are no reports, so there is no fraction")
-        if by is not None:
-            if where is None:
-                raise QueryError("fraction(by=...) needs a condition")
-            groups = cells(self.survey, by, all_of(where, {} if among is None else among))
-            words = f"fraction of {self._parts(where)[0].words}"
-            return self._by(
-                groups, among, words, lambda g: self.fraction(where, among=g, target=target)
-            )
-        if among is None:
-            return self.count(where, target=target).scaled(1 / self.n, "of respondents")
+    def _fraction(self, where: Where | None, among: Where, target: str) -> Estimate:
         check_about(target, self.n)
         whole = self.count(among, target=target)
         both = among if where is None else all_of(where, among)
@@ -219,34 +151,7 @@ class Tally(Asking, Statistics):
         share = divided(self.count(both, target=target), whole, (0.0, 1.0))
         return replace(share, question=words, unit="of the group")
 
-    @overload
-    def sum(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: None = None,
-        target: str = RESPONDENTS,
-    ) -> Estimate: ...
-
-    @overload
-    def sum(
-        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
-    ) -> EstimateTable: ...
-
-    def sum(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: By | None = None,
-        target: str = RESPONDENTS,
-    ) -> Estimate | EstimateTable:
-        """The sum of a numeric attribute or a weight; with `by`, in each group."""
-        if by is not None:
-            groups = cells(self.survey, by, where, attribute)
-            label = f"sum of {attribute}"
-            return self._by(groups, where, label, lambda g: self.sum(attribute, g, target=target))
+    def _sum_of(self, attribute: str, where: Where | None, target: str) -> Estimate:
         if attribute_of(self.survey, attribute).kind == "weight":
             query = self._parsed(where, attribute)
             return weighted_sum(self.store, attribute, query, target)
@@ -254,37 +159,7 @@ class Tally(Asking, Statistics):
             [self._sum(attribute, part, target) for part in self._parts(where, attribute)]
         )
 
-    @overload
-    def mean(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: None = None,
-        target: str = RESPONDENTS,
-    ) -> Ratio | CircularMean: ...
-
-    @overload
-    def mean(
-        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
-    ) -> EstimateTable: ...
-
-    def mean(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: By | None = None,
-        target: str = RESPONDENTS,
-    ) -> Ratio | CircularMean | EstimateTable:
-        """The mean of a numeric attribute, with Fieller's interval; with `by`, in each group.
-
-        For a cyclic attribute it is the circular mean.
-        """
-        if by is not None:
-            groups = cells(self.survey, by, where, attribute)
-            label = f"mean {attribute}"
-            return self._by(groups, where, label, lambda g: self.mean(attribute, g, target=target))
+    def _mean_of(self, attribute: str, where: Where | None, target: str) -> Estimate:
         described = attribute_of(self.survey, attribute)
         if described.is_cyclic and not described.named:
             return self._circular_mean(attribute, where, target)
@@ -331,70 +206,20 @@ class Tally(Asking, Statistics):
         """The distribution function of an attribute, with a simultaneous confidence band."""
         return self._cdf(attribute, where, target, literal=False)
 
-    @overload
-    def quantile(
-        self,
-        attribute: str,
-        q: float = 0.5,
-        where: Where | None = None,
-        *,
-        by: None = None,
-        target: str = RESPONDENTS,
-        method: str = ISOTONIC,
-    ) -> Quantile: ...
-
-    @overload
-    def quantile(
-        self,
-        attribute: str,
-        q: float = 0.5,
-        where: Where | None = None,
-        *,
-        by: By,
-        target: str = RESPONDENTS,
-        method: str = ISOTONIC,
-    ) -> EstimateTable: ...
-
-    def quantile(
-        self,
-        attribute: str,
-        q: float = 0.5,
-        where: Where | None = None,
-        *,
-        by: By | None = None,
-        target: str = RESPONDENTS,
-        method: str = ISOTONIC,
-    ) -> Quantile | EstimateTable:
-        """The value x with F(x - 1) < q <= F(x), and its confidence interval.
-
-        The method "isotonic" reads it off the monotone estimate of F, "binary-search" is the
-        paper's procedure on the raw estimates. With `by`, one in each group.
-        """
-        if by is not None:
-            groups = cells(self.survey, by, where, attribute)
-            (q,) = checked_all([q], method)
-            label = f"{q:g}-quantile of {attribute}"
-            return self._by(
-                groups,
-                where,
-                label,
-                lambda g: self.quantile(attribute, q, g, method=method, target=target),
-            )
-        return self.quantiles(attribute, [q], where, method, target=target)[0]
-
     def quantiles(
         self,
         attribute: str,
         probabilities: Iterable[float],
         where: Where | None = None,
-        method: str = ISOTONIC,
         *,
-        by: None = None,
+        method: str = ISOTONIC,
         target: str = RESPONDENTS,
     ) -> list[Quantile]:
-        """Several quantiles of the same group, in one pass."""
-        if by is not None:
-            raise QueryError("quantiles takes no by; use tally.quantile(..., by=...)")
+        """Several quantiles of the same group, in one pass.
+
+        The method "isotonic" reads them off the monotone estimate of F, "binary-search" is the
+        paper's procedure on the raw estimates.
+        """
         asked = checked_all(probabilities, method)
         shares = self._cdf(attribute, where, target, literal=method == BINARY_SEARCH)
         return [shares.quantile(p, method) for p in asked]

@@ -202,7 +202,7 @@ class Together:
 
     def mean(
         self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
-    ) -> Ratio | CircularMean:
+    ) -> Estimate:
         if is_circular(self.tallies, attribute):
             wheres = [where] * len(self.tallies)
             return circular_mean_of_all(self.tallies, attribute, wheres, target)
