@@ -273,8 +273,8 @@ def test_tables_without_a_limit_say_why():
     wide = {name: Integer(0, 8, epsilon=1, per=1) for name in ("x", "y")}
     told = str(all_limits(Survey.design(SurveySpec(wide, joint={("x", "y"): "planar-laplace"}))))
     assert told == (
-        "x+y: lower bounds of groups are computed for additive, extremal and tight-constraints, not "
-        "for planar-laplace"
+        "x+y: lower bounds of groups are computed for additive, extremal and tight-constraints, "
+        "not for planar-laplace"
     )
     cells = Survey.design(
         SurveySpec(wide, joint={("x", "y"): {"name": "tight-constraints", "metric": "sum"}})
