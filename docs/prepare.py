@@ -36,6 +36,8 @@ TEMPLATE = re.compile(r"\{\{ (?P<call>\w+\(.*?\)) \}\}")
 FORMULA = re.compile(
     r"^\$\$\n(?P<block>.*?)\n\$\$$|\$`(?P<line>[^`]+)`\$", re.MULTILINE | re.DOTALL
 )
+PRIME = re.compile(r"<msup>(<mi>\w</mi>)<mi>&#x02032;</mi></msup>")
+"""A prime, which is raised already: as a superscript it would be too small to read."""
 INIT_VAR = re.compile(r"^InitVar\[(.*)\]$")
 PARAMETERS = re.compile(r"^Parameters:\n((?:    .*\n?)+)", re.MULTILINE)
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s:]+)\)")
@@ -283,8 +285,9 @@ def with_formulas(text: str) -> str:
 
     def written(formula: re.Match[str]) -> str:
         if formula["line"]:
-            return str(convert(formula["line"]))
-        return f"<div>{convert(formula['block'], display='block')}</div>"
+            return PRIME.sub(r"\1<mo>&#x02032;</mo>", convert(formula["line"]))
+        block = PRIME.sub(r"\1<mo>&#x02032;</mo>", convert(formula["block"], display="block"))
+        return f"<div>{block}</div>"
 
     return FORMULA.sub(written, text)
 
