@@ -311,7 +311,7 @@ def crowd_of(kind, size, n):
 
 @pytest.mark.parametrize(
     ("method", "kind"),
-    product(["envelope", "bernstein"], NASTY),
+    list(product(["envelope", "bernstein"], NASTY)),
 )
 def test_intervals_hold_for_people_who_were_not_planned_for(kind, method):
     """Of 120 intervals at 95 % at least 103 hold: fewer have a chance of 1e-4 at 0.95 each."""

