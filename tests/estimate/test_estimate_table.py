@@ -155,6 +155,15 @@ def test_group_with_the_name_of_a_column_gets_another_one():
     assert table.to_arrow().column_names == ["n_group", *COLUMNS]
 
 
+def test_levels_with_the_name_of_a_column_leave_that_column_alone():
+    survey = Survey.design({"n": Ordinal(["low", "high"], epsilon=1)})
+    table = survey.tally(survey.randomize({"n": ["low", "high"] * 10})).count(by="n")
+    arrow, pandas, polars = table.to_arrow(), table.to_pandas(), table.to_polars()
+    for frame in (arrow.to_pydict(), pandas.to_dict("list"), polars.to_dict(as_series=False)):
+        assert frame["n"] == [20, 20] and frame["n_group"] == ["low", "high"]
+    assert arrow.schema.field("n_group").type.ordered
+
+
 def test_single_estimate_is_a_table_of_one_row(tally):
     estimate = tally.count("age < 30")
     table = EstimateTable.single(estimate)

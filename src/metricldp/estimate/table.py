@@ -66,11 +66,15 @@ class Grouping:
             edges = self.edges[start : stop + 1]
         return Grouping(self.name, self.keys[rows], self.texts[rows], self.categories, edges)
 
+    @property
+    def column(self) -> str:
+        """The name of a single column, apart from those of the table's own."""
+        return f"{self.name}_group" if self.name in COLUMNS else self.name
+
     def columns(self) -> dict[str, list[Any]]:
-        """One column, or two for the edges of bands; named apart from the table's own."""
+        """One column, or two for the edges of bands."""
         if not self.in_bands:
-            name = f"{self.name}_group" if self.name in COLUMNS else self.name
-            return {name: list(self.keys)}
+            return {self.column: list(self.keys)}
         return {f"{self.name}_{end}": [key[k] for key in self.keys] for k, end in enumerate(_ENDS)}
 
 
@@ -277,7 +281,7 @@ class EstimateTable:
                 arrays[name] = pa.array(column)
         for grouping in self.groupings:
             if grouping.categories is not None:
-                arrays[grouping.name] = _ordered(grouping)
+                arrays[grouping.column] = _ordered(grouping)
         return pa.table(arrays)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -290,7 +294,7 @@ class EstimateTable:
         for grouping in self.groupings:
             if grouping.categories is not None:
                 kind = pandas.CategoricalDtype(list(grouping.categories), ordered=True)
-                frame[grouping.name] = frame[grouping.name].astype(kind)
+                frame[grouping.column] = frame[grouping.column].astype(kind)
         return frame
 
     def to_polars(self, confidence_level: float = 0.95, *, simultaneous: bool | None = None) -> Any:
@@ -300,7 +304,7 @@ class EstimateTable:
         for grouping in self.groupings:
             if grouping.categories is not None:
                 kind = polars.Enum(list(grouping.categories))
-                frame = frame.with_columns(polars.col(grouping.name).cast(kind))
+                frame = frame.with_columns(polars.col(grouping.column).cast(kind))
         return frame
 
     def to_dict(
