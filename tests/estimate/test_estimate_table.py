@@ -225,6 +225,25 @@ def test_impossible_interval_is_the_nearest_value_with_a_note():
     assert estimate.confidence_interval(0.001) == (0, 0)
     assert estimate.to_text(0.001).endswith("; no possible value is in its 0.1% CI")
     assert "no possible value" not in estimate.to_text(0.999)
+    note = "no possible value is in its 0.1% CI"
+    assert estimate.to_dict(0.001)["note"] == note and estimate.to_dict()["note"] is None
+    table = EstimateTable.single(estimate)
+    assert note in table.to_csv(0.001) and table.to_pandas(0.001)["note"].tolist() == [note]
+    assert table.to_arrow(0.999)["note"].to_pylist() == [None]
+
+
+def test_notes_of_all_rows_are_in_every_export(tally):
+    """A table of one row has no note that only some of its rows have."""
+    tables = (
+        EstimateTable.single(tally.mean("age", "region == 'west'")),
+        EstimateTable.single(tally.mean("pay")),
+        tally.mean("month", by="region"),
+    )
+    for table, words in zip(tables, ("the group", "middle of its bins", "modulo 12"), strict=True):
+        notes = [row["note"] for row in table.to_dict()["rows"]]
+        assert all(words in note for note in notes)
+        assert table.to_arrow()["note"].to_pylist() == notes == table.to_pandas()["note"].tolist()
+        assert table.to_csv().count(words) == len(table)
 
 
 # Text --------------------------------------------------------------------------------------------

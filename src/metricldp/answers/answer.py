@@ -437,8 +437,18 @@ class Estimate:
             "ci_low": plain_number(low),
             "ci_high": plain_number(high),
             "n": self.n,
-            "note": "; ".join(self.notes) or None,
+            "note": "; ".join(self._notes_at(confidence_level)) or None,
         }
+
+    def _notes_at(self, confidence_level: float) -> tuple[str, ...]:
+        """The notes; one more if the interval of that level holds nothing that is possible."""
+        if not self.estimable or isinstance(self.value, str) or not math.isfinite(self.stderr):
+            return self.notes
+        least, most = self._attainable
+        low, high = self._interval(confidence_level)
+        if high >= least and low <= most:
+            return self.notes
+        return *self.notes, f"no possible value is in its {percent(confidence_level)} CI"
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the estimate with its interval and return the Axes of matplotlib."""
@@ -453,17 +463,13 @@ class Estimate:
             return Display(self._unknown, "", "", self.notes, estimable=False)
         low, high = self.confidence_interval(confidence_level)
         place = -1 if self.value < low else 1 if self.value > high else 0
-        least, most = self._attainable
-        first, last = self._interval(confidence_level)
-        notes = self.notes
-        if last < least or first > most:
-            unbiased = f"the unbiased estimate is {self._shown(self.value)}"
-            level = percent(confidence_level)
-            notes = (*notes, f"{unbiased}; no possible value is in its {level} CI")
+        notes = self._notes_at(confidence_level)
+        unbiased = self._shown(self.value) if len(notes) > len(self.notes) else ""
         ends = (self._shown(low), self._shown(high))
         shown_value = bounded(self._shown(self.value), *ends, place)
         error = rounded_error(self.stderr, whole=self._counts)
-        return Display(shown_value, error, self._shown_ends(low, high), notes)
+        ends_shown = self._shown_ends(low, high)
+        return Display(shown_value, error, ends_shown, notes, unbiased=unbiased)
 
     _unknown = EMPTY
 

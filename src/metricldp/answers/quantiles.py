@@ -223,7 +223,7 @@ class Cdf(EstimateTable):
     def shared_notes(self) -> list[str]:
         return list(self.notes)
 
-    def _notes(self, one: Estimate) -> tuple[str, ...]:
+    def _notes(self, one: Estimate, confidence_level: float | None = None) -> tuple[str, ...]:
         return ()
 
     def _display(self, row: int, one: Estimate, each: float, every: bool) -> Display:

@@ -242,12 +242,12 @@ class EstimateTable:
             found |= grouping.columns()
         numbers = [_floats(column) for column in (self.values, self.stderr, low, high)]
         found |= {name: column.tolist() for name, column in zip(NUMBERS, numbers, strict=True)}
-        shared = self.shared_notes()
         found["n"] = [one.n for one in self._estimates]
-        found["note"] = [
-            "; ".join(note for note in self._notes(one) if note not in shared) or None
-            for one in self._estimates
-        ]
+        shared, each = self.shared_notes(), self._each(confidence_level, every)
+        # An interval without a possible value is moved to the nearest one, so its ends are equal.
+        rows = zip(self._estimates, low, high, strict=True)
+        notes = [self._notes(one, each if first == last else None) for one, first, last in rows]
+        found["note"] = ["; ".join(dict.fromkeys((*shared, *row))) or None for row in notes]
         return found
 
     _simultaneous = False
@@ -256,8 +256,9 @@ class EstimateTable:
     def _shows_all(self, simultaneous: bool | None) -> bool:
         return self._simultaneous if simultaneous is None else flag("simultaneous", simultaneous)
 
-    def _notes(self, one: Estimate) -> tuple[str, ...]:
-        return one.notes
+    def _notes(self, one: Estimate, confidence_level: float | None = None) -> tuple[str, ...]:
+        """The notes of a row; with a level also whether its interval contradicts the model."""
+        return one.notes if confidence_level is None else one._notes_at(confidence_level)
 
     def shared_notes(self) -> list[str]:
         """The notes that all rows have."""
