@@ -12,6 +12,7 @@ from metricldp import (
     Continuous,
     EstimateTable,
     Integer,
+    Interval,
     Ordinal,
     QueryError,
     Randomness,
@@ -162,6 +163,13 @@ def test_levels_with_the_name_of_a_column_leave_that_column_alone():
     for frame in (arrow.to_pydict(), pandas.to_dict("list"), polars.to_dict(as_series=False)):
         assert frame["n"] == [20, 20] and frame["n_group"] == ["low", "high"]
     assert arrow.schema.field("n_group").type.ordered
+
+
+def test_bands_with_the_name_of_a_column_leave_that_column_alone():
+    survey = Survey.design({"ci": Integer(0, 3, epsilon=1, per=1)})
+    tally = survey.tally(survey.randomize({"ci": [0, 1, 2, 3] * 10}))
+    columns = tally.count(by={"ci": [0, 2, 4]}).to_arrow().column_names
+    assert columns == ["ci_group_low", "ci_group_high", *COLUMNS]
 
 
 def test_single_estimate_is_a_table_of_one_row(tally):
@@ -328,6 +336,40 @@ def test_simultaneous_intervals_are_wider_and_labelled(tally):
 
 
 # Differences -------------------------------------------------------------------------------------
+
+
+def test_rows_of_a_simultaneous_table_keep_their_simultaneous_intervals(tally):
+    """Rows are selected by their estimates, so an interval for one of them is too short."""
+    for table in (tally.top_k("age", 5), tally.cdf("mood")):
+        low, high = table.iloc[:2].confidence_interval(simultaneous=True)
+        shown = table.iloc[:2].to_arrow()
+        assert shown["ci_low"].to_pylist() == pytest.approx(low.tolist())
+        assert (high - low)[0] > np.diff(table.iloc[0].confidence_interval())[0]
+        assert "95% CI (all rows)" in str(table.iloc[:2])
+    table = tally.top_k("age", 5)
+    assert table.iloc[:2].to_arrow() == table.to_arrow().slice(0, 2)
+
+
+def test_differences_of_some_rows_are_those_of_the_table(tally):
+    table = tally.count(by="mood")
+    assert table.iloc[1:].differences()["mid"] == table.differences()["mid"]
+
+
+def test_poisoning_bounds_have_named_ends(tally):
+    for query in (tally.count("age < 30"), tally.mean("age"), tally.count(by="mood")):
+        bounds = query.poisoning_bounds(malicious=5)
+        assert isinstance(bounds, Interval) and np.all(bounds.low < bounds.high)
+
+
+def test_count_over_a_number_has_no_people():
+    survey = Survey.design({"x": Integer(0, 1, epsilon=1, per=1)})
+    tally = survey.tally(survey.randomize({"x": [0, 1] * 50}, randomness=Randomness.seeded(1)))
+    count = tally.count("x == 1")
+    for fraction in (count / tally.n, 0.01 * count):
+        low, high = (end / 100 for end in count.confidence_interval())
+        assert fraction.unit == "" and fraction.confidence_interval() == pytest.approx((low, high))
+        assert f"95% CI {low:.3f} to {high:.3f}" in str(fraction)
+    assert (2 * count).unit == (-count).unit == "people"
 
 
 def test_differences_from_a_baseline_have_their_joint_error(tally):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from metricldp.answers import watched
 from metricldp.answers.comparisons import SMALLEST
-from metricldp.answers.liars import Ends, Lie, checked_liars
+from metricldp.answers.liars import Lie, checked_liars
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.markup import beside, table
@@ -323,7 +323,9 @@ class Estimate:
         if not is_number(factor) or not math.isfinite(factor):
             return NotImplemented
         times = "minus " if factor == -1 else f"{factor:.6g} times "
-        return replace(self.scaled(float(factor), self.unit), question=times + self.question)
+        # A count over a number is no count: it has fractions, and its interval as well.
+        unit = "" if self._counts and factor != round(factor) else self.unit
+        return replace(self.scaled(float(factor), unit), question=times + self.question)
 
     __rmul__ = __mul__
 
@@ -395,7 +397,7 @@ class Estimate:
             )
         return self.made
 
-    def poisoning_bounds(self, malicious: int) -> Ends:
+    def poisoning_bounds(self, malicious: int) -> Interval:
         """The range of the estimate if so many of the reports are malicious."""
         if self.lie is None:
             raise QueryError(
@@ -403,7 +405,7 @@ class Estimate:
             )
         low, high = self.lie()
         reach = checked_liars(malicious) * (high - low) * abs(self.scale)
-        return self.value - reach, self.value + reach
+        return Interval(self.value - reach, self.value + reach)
 
     def test(self, null: float = 0.0, *, alternative: str = TWO_SIDED) -> NullTest:
         """A test of whether the truth is `null`, by inversion of the normal interval.

@@ -68,7 +68,7 @@ class Fitted(Estimate):
     def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
         return self.unbiased.rests_on(level, method)
 
-    def poisoning_bounds(self, malicious: int) -> tuple[float, float]:
+    def poisoning_bounds(self, malicious: int) -> Interval:
         raise QueryError("no poisoning bounds are known for a fitted distribution; query the tally")
 
     def scaled(self, factor: float, unit: str) -> Estimate:

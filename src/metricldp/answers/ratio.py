@@ -12,6 +12,7 @@ from metricldp.answers.answer import (
     AUTO,
     NORMAL,
     Estimate,
+    Interval,
     normal_reach,
 )
 from metricldp.answers.liars import Ends, checked_liars, moved_mean
@@ -181,7 +182,7 @@ class Ratio(Estimate):
             numerator_variance=variance + 2 * mean * covariance - squares,
         )
 
-    def poisoning_bounds(self, malicious: int) -> Ends:
+    def poisoning_bounds(self, malicious: int) -> Interval:
         """The range of the ratio if so many of the reports are malicious."""
         if self.lies is None or self.lie is None:
             return super().poisoning_bounds(malicious)
@@ -189,7 +190,7 @@ class Ratio(Estimate):
         sums = self.value / self.scale * self.denominator, self.denominator
         ends = moved_mean(sums, checked_liars(malicious), self.lies, self.lie(), (least, most))
         low, high = sorted(end * self.scale for end in ends)
-        return low, high
+        return Interval(low, high)
 
     def _interval(
         self, confidence_level: float = 0.95, method: str = AUTO, *, anytime: bool = False

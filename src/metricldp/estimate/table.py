@@ -75,7 +75,10 @@ class Grouping:
         """One column, or two for the edges of bands."""
         if not self.in_bands:
             return {self.column: list(self.keys)}
-        return {f"{self.name}_{end}": [key[k] for key in self.keys] for k, end in enumerate(_ENDS)}
+        names = [f"{self.name}_{end}" for end in _ENDS]
+        if set(names) & set(COLUMNS):
+            names = [f"{self.name}_group_{end}" for end in _ENDS]
+        return {name: [key[k] for key in self.keys] for k, name in enumerate(names)}
 
 
 _ENDS = ("low", "high")
@@ -224,6 +227,21 @@ class EstimateTable:
         rows = [k for k, label in enumerate(self.labels) if label != baseline]
         found = [self._estimates[k] - base for k in rows]
         return self._subset(rows, found, f"{self.label}, minus {baseline}")
+
+    def _slice(self, groupings: Sequence[Grouping], rows: range) -> EstimateTable:
+        """Some of the rows. Intervals that hold for all rows together still do: rows are selected
+        by what was estimated."""
+        others = self._others
+        family = self._family or (len(self) if self._simultaneous else None)
+        part = EstimateTable(
+            groupings,
+            [self._estimates[row] for row in rows],
+            label=self.label,
+            family=family,
+            others=others and (lambda row: others(rows[row])),
+        )
+        part._simultaneous = self._simultaneous
+        return part
 
     def _subset(self, rows: list[int], estimates: list[Estimate], label: str) -> EstimateTable:
         groupings = [
@@ -420,8 +438,7 @@ class _Positions:
         if isinstance(position, slice):
             rows = range(*position.indices(len(table)))
             groupings = [grouping.part(position) for grouping in table.groupings]
-            estimates = [table._estimates[row] for row in rows]
-            return EstimateTable(groupings, estimates, label=table.label)
+            return table._slice(groupings, rows)
         row = as_index(position)
         if not -len(table) <= row < len(table):
             raise IndexError(f"the table has rows 0 to {len(table) - 1}, not {row}")
