@@ -196,6 +196,16 @@ def test_mean_of_a_group_that_may_be_empty_is_nan_with_a_note(tally):
     assert str(table["west"]).startswith("cannot be estimated: the group is not distinguishable")
 
 
+def test_distribution_of_a_group_that_may_be_empty_is_nan_with_a_note(tally):
+    table = tally.cdf("mood", "region == 'west'")
+    columns = table.to_arrow().to_pydict()
+    assert all(map(math.isnan, columns["estimate"] + columns["std_error"]))
+    assert all("the group is estimated at" in note for note in columns["note"])
+    assert [row["estimate"] for row in table.to_dict()["rows"]] == [None] * 3
+    assert str(table).count("cannot be estimated") == 3
+    assert columns["ci_low"][0] == 0 and columns["ci_high"][0] == 1
+
+
 def test_count_outside_of_its_interval_is_printed_as_a_bound(tally):
     for seed in range(20):
         reports = tally.survey.randomize(

@@ -105,7 +105,7 @@ class FittedCdf(Cdf):
         self._estimates = tuple(Fitted.of(share, point) for share, point in pairs)
 
     @cached_property
-    def values(self) -> Floats:
+    def _monotone(self) -> Floats:
         """As they are fitted: nothing has to be made monotone."""
         return self._shares
 
