@@ -56,6 +56,11 @@ class Fitted(Estimate):
             unbiased=unbiased,
         )
 
+    @property
+    def estimable(self) -> bool:
+        """A fit of a group that may be empty is arbitrary there."""
+        return self.unbiased.estimable
+
     def _interval(
         self, confidence_level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
@@ -79,12 +84,8 @@ class Fitted(Estimate):
         return self.unbiased._shown_ends(low, high)
 
     def display(self, confidence_level: float) -> Display:
-        """The fitted value with the error of the unbiased estimate, which a note states."""
-        unbiased = self.unbiased.display(confidence_level)
-        note = f"fitted, biased; SE and CI are those of the unbiased estimate {unbiased.value}"
-        rest = tuple(one for one in self.notes if one != LABEL)
-        interval = self._shown_ends(*self.confidence_interval(confidence_level))
-        return Display(self._shown(self.value), unbiased.stderr, interval, (note, *rest))
+        """The fitted value with the error of the unbiased estimate."""
+        return _displayed(self, self.unbiased.display(confidence_level))
 
 
 class FittedCdf(Cdf):
@@ -144,9 +145,16 @@ class FittedQuantile(Quantile):
         return self.unbiased.confidence_interval(confidence_level, method=method, anytime=anytime)
 
     def display(self, confidence_level: float) -> Display:
-        unbiased = self.unbiased.display(confidence_level)
-        note = f"fitted, biased; the CI is that of the unbiased estimate {unbiased.value}"
-        return Display(self._shown(self.value), "", unbiased.interval, (note, *self.notes))
+        return _displayed(self, self.unbiased.display(confidence_level))
+
+
+def _displayed(one: Fitted | FittedQuantile, unbiased: Display) -> Display:
+    """A fitted value, the error of the unbiased estimate, and that estimate."""
+    if not unbiased.estimable:
+        return unbiased
+    value = one._shown(one.value)
+    ends = unbiased.stderr, unbiased.interval
+    return Display(value, *ends, one.notes, unbiased=unbiased.value)
 
 
 class FittedRows(WorkloadRows):
