@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -157,10 +159,9 @@ def test_a_mean_of_a_group_that_is_lost_in_noise_has_an_interval_of_all_that_is_
 ):
     where = {"age": (60, 61), "income": (90_000, None), "region": "east"}
     found = fit.mean("age", where)
-    assert 60 <= found.value <= 61
+    assert math.isnan(found.value) and math.isnan(found.scaled(2, "half years").value)
     assert found.confidence_interval() == found.unbiased.confidence_interval() == (60, 61)
     assert "the group is estimated at" in str(found)
-    assert found.scaled(2, "half years").value == pytest.approx(2 * found.value)
 
 
 def test_bars_shares_and_quantiles(tally, fit):

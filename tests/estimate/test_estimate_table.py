@@ -196,6 +196,31 @@ def test_mean_of_a_group_that_may_be_empty_is_nan_with_a_note(tally):
     assert str(table["west"]).startswith("cannot be estimated: the group is not distinguishable")
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda tally, empty: tally.mean("age", empty),
+        lambda tally, empty: tally.mean("pay", empty),
+        lambda tally, empty: tally.fraction("age < 30", among=empty),
+        lambda tally, empty: tally.quantile("age", 0.5, empty),
+        lambda tally, empty: tally.variance("age", empty),
+        lambda tally, empty: tally.std("age", empty),
+        lambda tally, empty: tally.covariance("age", "pay", empty),
+        lambda tally, empty: tally.correlation("age", "pay", empty),
+        lambda tally, empty: tally.cdf("age", empty).at(30),
+        lambda tally, empty: tally.sum("age", empty) / tally.count(empty),
+        lambda tally, empty: tally.mean("age") - tally.mean("age", empty),
+        lambda tally, empty: tally.fit_distribution(["age", "region"]).mean("age", empty),
+    ],
+)
+def test_value_that_cannot_be_estimated_is_nan(tally, query):
+    """A number in its place, such as the middle of the domain, could be taken for an estimate."""
+    estimate = query(tally, "region == 'west'")
+    low, high = estimate.confidence_interval()
+    assert math.isnan(estimate.value) and math.isnan(float(estimate)) and low < high
+    assert not math.isfinite(estimate.stderr) and str(estimate).startswith("cannot be estimated")
+
+
 def test_distribution_of_a_group_that_may_be_empty_is_nan_with_a_note(tally):
     table = tally.cdf("mood", "region == 'west'")
     columns = table.to_arrow().to_pydict()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 from metricldp.answers import watched
 from metricldp.answers.comparisons import SMALLEST
@@ -178,6 +178,17 @@ class Estimate:
         """Whether there is an estimate: a ratio over a group that may be empty is none."""
         return not math.isinf(self.variance)
 
+    @property
+    def _middle(self) -> float:
+        """The value, or any possible one if it is NaN: where an interval of a sum begins."""
+        return sum(self.possible) / 2 if math.isnan(self.value) else self.value
+
+    def _reported(self) -> Self:
+        """The same as users see it: its value is NaN if it cannot be estimated."""
+        if self.estimable:
+            return self
+        return replace(self, value=math.nan, variance=math.inf, bounds=(0.0, math.inf))
+
     def confidence_interval(
         self, confidence_level: float = 0.95, *, method: str = AUTO, anytime: bool = False
     ) -> Interval:
@@ -332,7 +343,7 @@ class Estimate:
     def __truediv__(self, other: Any) -> Estimate:
         """By a number, or by another answer: then with Fieller's interval, as a mean has."""
         if isinstance(other, Estimate):
-            return self._made.divided(self, other)
+            return self._made.divided(self, other)._reported()
         found: Estimate = NotImplemented
         if is_number(other) and other == 0:
             raise QueryError(f"{self.question or 'this estimate'} cannot be divided by 0")

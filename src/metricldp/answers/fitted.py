@@ -6,6 +6,7 @@ nobody sees. What is guaranteed stays that of the unbiased answer to the same qu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -40,7 +41,7 @@ class Fitted(Estimate):
         outside = () if low <= value <= high else (OUTSIDE,)
         notes = tuple(dict.fromkeys((*unbiased.notes, LABEL, *outside)))
         return cls(
-            value,
+            value if unbiased.estimable else math.nan,
             unbiased.variance,
             unbiased.question,
             unbiased.unit,
@@ -85,7 +86,8 @@ class Fitted(Estimate):
 
     def display(self, confidence_level: float) -> Display:
         """The fitted value with the error of the unbiased estimate."""
-        return _displayed(self, self.unbiased.display(confidence_level))
+        unbiased = self.unbiased.display(confidence_level)
+        return _displayed(self._shown(self.value), self.notes, unbiased)
 
 
 class FittedCdf(Cdf):
@@ -145,16 +147,16 @@ class FittedQuantile(Quantile):
         return self.unbiased.confidence_interval(confidence_level, method=method, anytime=anytime)
 
     def display(self, confidence_level: float) -> Display:
-        return _displayed(self, self.unbiased.display(confidence_level))
+        unbiased = self.unbiased.display(confidence_level)
+        return _displayed(self._shown(self.value), self.notes, unbiased)
 
 
-def _displayed(one: Fitted | FittedQuantile, unbiased: Display) -> Display:
+def _displayed(value: str, notes: tuple[str, ...], unbiased: Display) -> Display:
     """A fitted value, the error of the unbiased estimate, and that estimate."""
     if not unbiased.estimable:
         return unbiased
-    value = one._shown(one.value)
     ends = unbiased.stderr, unbiased.interval
-    return Display(value, *ends, one.notes, unbiased=unbiased.value)
+    return Display(value, *ends, notes, unbiased=unbiased.value)
 
 
 class FittedRows(WorkloadRows):

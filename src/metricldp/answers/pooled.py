@@ -134,7 +134,7 @@ class Pool:
             def each(part: Part) -> Estimate:
                 return part.tally.fraction(where, among=part.where, target=target)
 
-            return added(_each(parts, each))
+            return added(_each(parts, each))._reported()
 
         parts = self._parts(among, fewest=1)
         if by is None:
@@ -212,7 +212,7 @@ class Pool:
         """The mean of an attribute over the respondents of all surveys; circular if cyclic."""
 
         def query(parts: Sequence[Part]) -> Ratio | CircularMean:
-            return _mean(parts, attribute, target)
+            return _mean(parts, attribute, target)._reported()
 
         parts = self._parts(where, attribute, fewest=1)
         return query(parts) if by is None else _by(parts, by, f"mean {attribute}", query, attribute)

@@ -81,7 +81,7 @@ class Cdf(EstimateTable):
     def at(self, x: Any) -> Estimate:
         """The fraction at or below a value (for bins, below an edge), with its own interval."""
         if self.described.named or x in self.ends:
-            return self[x]
+            return self[x]._reported()
         below = [k for k, end in enumerate(self.ends) if end <= x]
         if not below:
             raise QueryError(f"{plain(x)} is below the first value of {self.attribute}")
@@ -90,7 +90,7 @@ class Cdf(EstimateTable):
                 f"{plain(x)} is inside a bin of {self.attribute}; use an edge, such as "
                 f"{plain(self.ends[below[-1]])}"
             )
-        return self.points[below[-1]]
+        return self.points[below[-1]]._reported()
 
     @property
     def estimable(self) -> bool:

@@ -217,7 +217,7 @@ class Tally(Asking, Statistics):
         both = among if where is None else all_of(where, among)
         words = f"{self._parts(where)[0].words} among {whole.question}"
         share = divided(self.count(both, target=target), whole, (0.0, 1.0))
-        return replace(share, question=words, unit="of the group")
+        return replace(share, question=words, unit="of the group")._reported()
 
     @overload
     def sum(
@@ -287,13 +287,13 @@ class Tally(Asking, Statistics):
             return self._by(groups, where, label, lambda g: self.mean(attribute, g, target=target))
         described = attribute_of(self.survey, attribute)
         if described.is_cyclic and not described.named:
-            return self._circular_mean(attribute, where, target)
+            return self._circular_mean(attribute, where, target)._reported()
         parts = self._parts(where, attribute)
         if len(parts) > 1:
-            return self._mean_of_parts(attribute, parts, target)
+            return self._mean_of_parts(attribute, parts, target)._reported()
         queries, group = valued(self.survey, attribute, parts[0])
         ratios = [self._mean(attribute, query, group, target) for query in queries]
-        return replace(ratios[0], between=tuple(ratios[1:]))
+        return replace(ratios[0], between=tuple(ratios[1:]))._reported()
 
     def histogram(
         self,
@@ -397,7 +397,7 @@ class Tally(Asking, Statistics):
             raise QueryError("quantiles takes no by; use tally.quantile(..., by=...)")
         asked = checked_all(probabilities, method)
         shares = self._cdf(attribute, where, target, literal=method == BINARY_SEARCH)
-        return [shares.quantile(p, method) for p in asked]
+        return [shares.quantile(p, method)._reported() for p in asked]
 
     def workload(
         self,
