@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -186,6 +187,13 @@ def test_a_deviation_can_be_combined(clear):
     )
     data = tally.correlation("a", "b").to_dict()
     assert data["ci_low"] <= data["estimate"] <= data["ci_high"]
+
+
+def test_correlation_that_cannot_be_estimated_names_the_attribute():
+    text = str(tallied(drawn(60, 1), 1).correlation("x", "y", {"g": "e", "h": "m"}))
+    assert re.fullmatch(
+        "cannot be estimated; the variance of [xy] is not distinguishable from zero", text
+    )
 
 
 def test_what_is_possible_is_kept():

@@ -402,17 +402,17 @@ class Tally(Asking, Statistics):
     def workload(
         self,
         attribute: str,
-        workload: Workload | str | ArrayLike,
+        matrix: Workload | str | ArrayLike,
         where: Where | None = None,
         *,
         target: str = RESPONDENTS,
     ) -> EstimateTable:
         """Estimates of a workload: for each row, the sum of its entries over the respondents.
 
-        A row states what a respondent with each value adds. `workload` is a Workload, "ranges",
+        A row states what a respondent with each value adds. `matrix` is a Workload, "ranges",
         "prefixes", "values", or rows.
         """
-        asked = workload_for(self.survey, attribute, workload)
+        asked = workload_for(self.survey, attribute, matrix)
         profile = self._profile(attribute, self._parsed(where, attribute), target)
         return workload_table(asked, profile, self._among(where))
 
