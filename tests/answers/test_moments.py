@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -188,6 +189,13 @@ def test_a_deviation_can_be_combined(clear):
     assert data["ci_low"] <= data["estimate"] <= data["ci_high"]
 
 
+def test_correlation_that_cannot_be_estimated_names_the_attribute():
+    text = str(tallied(drawn(60, 1), 1).correlation("x", "y", {"g": "e", "h": "m"}))
+    assert re.fullmatch(
+        "cannot be estimated; the variance of [xy] is not distinguishable from zero", text
+    )
+
+
 def test_what_is_possible_is_kept():
     tally = tallied(drawn(60, 1), 1)
     for answer in (
@@ -197,7 +205,7 @@ def test_what_is_possible_is_kept():
     ):
         low, high = answer.confidence_interval()
         assert -1 <= low <= high <= 1
-        assert -1 <= answer.value <= 1
+        assert -1 <= answer.value <= 1 or (math.isnan(answer.value) and not answer.estimable)
     nobody = tally.variance("x", {"g": "e", "h": "m", "y": 12})
     assert nobody.confidence_interval()[0] >= 0
     assert nobody.confidence_interval()[1] <= 81 / 4

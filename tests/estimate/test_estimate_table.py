@@ -12,6 +12,7 @@ from metricldp import (
     Continuous,
     EstimateTable,
     Integer,
+    Interval,
     Ordinal,
     QueryError,
     Randomness,
@@ -155,6 +156,22 @@ def test_group_with_the_name_of_a_column_gets_another_one():
     assert table.to_arrow().column_names == ["n_group", *COLUMNS]
 
 
+def test_levels_with_the_name_of_a_column_leave_that_column_alone():
+    survey = Survey.design({"n": Ordinal(["low", "high"], epsilon=1)})
+    table = survey.tally(survey.randomize({"n": ["low", "high"] * 10})).count(by="n")
+    arrow, pandas, polars = table.to_arrow(), table.to_pandas(), table.to_polars()
+    for frame in (arrow.to_pydict(), pandas.to_dict("list"), polars.to_dict(as_series=False)):
+        assert frame["n"] == [20, 20] and frame["n_group"] == ["low", "high"]
+    assert arrow.schema.field("n_group").type.ordered
+
+
+def test_bands_with_the_name_of_a_column_leave_that_column_alone():
+    survey = Survey.design({"ci": Integer(0, 3, epsilon=1, per=1)})
+    tally = survey.tally(survey.randomize({"ci": [0, 1, 2, 3] * 10}))
+    columns = tally.count(by={"ci": [0, 2, 4]}).to_arrow().column_names
+    assert columns == ["ci_group_low", "ci_group_high", *COLUMNS]
+
+
 def test_single_estimate_is_a_table_of_one_row(tally):
     estimate = tally.count("age < 30")
     table = EstimateTable.single(estimate)
@@ -177,6 +194,41 @@ def test_mean_of_a_group_that_may_be_empty_is_nan_with_a_note(tally):
     )
     assert "west    cannot be estimated" in str(table)
     assert str(table["west"]).startswith("cannot be estimated: the group is not distinguishable")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda tally, empty: tally.mean("age", empty),
+        lambda tally, empty: tally.mean("pay", empty),
+        lambda tally, empty: tally.fraction("age < 30", among=empty),
+        lambda tally, empty: tally.quantile("age", 0.5, empty),
+        lambda tally, empty: tally.variance("age", empty),
+        lambda tally, empty: tally.std("age", empty),
+        lambda tally, empty: tally.covariance("age", "pay", empty),
+        lambda tally, empty: tally.correlation("age", "pay", empty),
+        lambda tally, empty: tally.cdf("age", empty).at(30),
+        lambda tally, empty: tally.sum("age", empty) / tally.count(empty),
+        lambda tally, empty: tally.mean("age") - tally.mean("age", empty),
+        lambda tally, empty: tally.fit_distribution(["age", "region"]).mean("age", empty),
+    ],
+)
+def test_value_that_cannot_be_estimated_is_nan(tally, query):
+    """A number in its place, such as the middle of the domain, could be taken for an estimate."""
+    estimate = query(tally, "region == 'west'")
+    low, high = estimate.confidence_interval()
+    assert math.isnan(estimate.value) and math.isnan(float(estimate)) and low < high
+    assert not math.isfinite(estimate.stderr) and str(estimate).startswith("cannot be estimated")
+
+
+def test_distribution_of_a_group_that_may_be_empty_is_nan_with_a_note(tally):
+    table = tally.cdf("mood", "region == 'west'")
+    columns = table.to_arrow().to_pydict()
+    assert all(map(math.isnan, columns["estimate"] + columns["std_error"]))
+    assert all("the group is estimated at" in note for note in columns["note"])
+    assert [row["estimate"] for row in table.to_dict()["rows"]] == [None] * 3
+    assert str(table).count("cannot be estimated") == 3
+    assert columns["ci_low"][0] == 0 and columns["ci_high"][0] == 1
 
 
 def test_count_outside_of_its_interval_is_printed_as_a_bound(tally):
@@ -216,6 +268,25 @@ def test_impossible_interval_is_the_nearest_value_with_a_note():
     assert estimate.confidence_interval(0.001) == (0, 0)
     assert estimate.to_text(0.001).endswith("; no possible value is in its 0.1% CI")
     assert "no possible value" not in estimate.to_text(0.999)
+    note = "no possible value is in its 0.1% CI"
+    assert estimate.to_dict(0.001)["note"] == note and estimate.to_dict()["note"] is None
+    table = EstimateTable.single(estimate)
+    assert note in table.to_csv(0.001) and table.to_pandas(0.001)["note"].tolist() == [note]
+    assert table.to_arrow(0.999)["note"].to_pylist() == [None]
+
+
+def test_notes_of_all_rows_are_in_every_export(tally):
+    """A table of one row has no note that only some of its rows have."""
+    tables = (
+        EstimateTable.single(tally.mean("age", "region == 'west'")),
+        EstimateTable.single(tally.mean("pay")),
+        tally.mean("month", by="region"),
+    )
+    for table, words in zip(tables, ("the group", "middle of its bins", "modulo 12"), strict=True):
+        notes = [row["note"] for row in table.to_dict()["rows"]]
+        assert all(words in note for note in notes)
+        assert table.to_arrow()["note"].to_pylist() == notes == table.to_pandas()["note"].tolist()
+        assert table.to_csv().count(words) == len(table)
 
 
 # Text --------------------------------------------------------------------------------------------
@@ -298,6 +369,40 @@ def test_simultaneous_intervals_are_wider_and_labelled(tally):
 
 
 # Differences -------------------------------------------------------------------------------------
+
+
+def test_rows_of_a_simultaneous_table_keep_their_simultaneous_intervals(tally):
+    """Rows are selected by their estimates, so an interval for one of them is too short."""
+    for table in (tally.top_k("age", 5), tally.cdf("mood")):
+        low, high = table.iloc[:2].confidence_interval(simultaneous=True)
+        shown = table.iloc[:2].to_arrow()
+        assert shown["ci_low"].to_pylist() == pytest.approx(low.tolist())
+        assert (high - low)[0] > np.diff(table.iloc[0].confidence_interval())[0]
+        assert "95% CI (all rows)" in str(table.iloc[:2])
+    table = tally.top_k("age", 5)
+    assert table.iloc[:2].to_arrow() == table.to_arrow().slice(0, 2)
+
+
+def test_differences_of_some_rows_are_those_of_the_table(tally):
+    table = tally.count(by="mood")
+    assert table.iloc[1:].differences()["mid"] == table.differences()["mid"]
+
+
+def test_poisoning_bounds_have_named_ends(tally):
+    for query in (tally.count("age < 30"), tally.mean("age"), tally.count(by="mood")):
+        bounds = query.poisoning_bounds(malicious=5)
+        assert isinstance(bounds, Interval) and np.all(bounds.low < bounds.high)
+
+
+def test_count_over_a_number_has_no_people():
+    survey = Survey.design({"x": Integer(0, 1, epsilon=1, per=1)})
+    tally = survey.tally(survey.randomize({"x": [0, 1] * 50}, randomness=Randomness.seeded(1)))
+    count = tally.count("x == 1")
+    for fraction in (count / tally.n, 0.01 * count):
+        low, high = (end / 100 for end in count.confidence_interval())
+        assert fraction.unit == "" and fraction.confidence_interval() == pytest.approx((low, high))
+        assert f"95% CI {low:.3f} to {high:.3f}" in str(fraction)
+    assert (2 * count).unit == (-count).unit == "people"
 
 
 def test_differences_from_a_baseline_have_their_joint_error(tally):

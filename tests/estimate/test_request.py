@@ -1,5 +1,6 @@
 """Requests: one description of each query, read from text and run on a tally."""
 
+import inspect
 from dataclasses import FrozenInstanceError, fields
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from metricldp import Categorical, EstimateTable, Integer, QueryError, Randomness, Survey, pool
 from metricldp.answers.fitted import Fitted, FittedQuantile
+from metricldp.answers.tally import Tally
 from metricldp.estimate.request import (
     KINDS,
     Cdf,
@@ -206,3 +208,18 @@ def test_requests_run_on_fits_and_pools_as_on_tallies(request_, tally):
 def test_request_of_no_kind_has_no_result(tally):
     with pytest.raises(NotImplementedError):
         Request().result(tally)
+
+
+METHODS = {
+    "regression": "linear_regression",
+    "independence": "independence_test",
+    "trend": "trend_test",
+    "goodness-of-fit": "goodness_of_fit_test",
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_parameters_are_those_of_the_method(name):
+    method = getattr(Tally, METHODS.get(name, name.replace("-", "_")))
+    shown = {"confidence_level", "simultaneous"}
+    assert set(parameters(KINDS[name])) - shown <= set(inspect.signature(method).parameters)

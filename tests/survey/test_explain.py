@@ -477,3 +477,13 @@ def test_loading_a_weak_survey_does_not_warn(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", WeakGuaranteeWarning)
         assert Survey.load(tmp_path / "survey.toml") == survey
+
+
+def test_second_report_is_free_with_a_memory_only():
+    text = "adds the same epsilon again"
+    for mechanism, end in (
+        ("memoised", ", except reports of one value of a from the same memory."),
+        ("geometric", "."),
+    ):
+        survey = Survey.design({"a": Integer(0, 4, epsilon=1, per=1, mechanism=mechanism)})
+        assert " ".join(str(survey.explain()).split()).endswith(text + end)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 from metricldp.answers import watched
 from metricldp.answers.comparisons import SMALLEST
-from metricldp.answers.liars import Ends, Lie, checked_liars
+from metricldp.answers.liars import Lie, checked_liars
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.markup import beside, table
@@ -166,6 +166,17 @@ class Estimate:
         """Whether there is an estimate: a ratio over a group that may be empty is none."""
         return not math.isinf(self.variance)
 
+    @property
+    def _middle(self) -> float:
+        """The value, or any possible one if it is NaN: where an interval of a sum begins."""
+        return sum(self.possible) / 2 if math.isnan(self.value) else self.value
+
+    def _reported(self) -> Self:
+        """The same as users see it: its value is NaN if it cannot be estimated."""
+        if self.estimable:
+            return self
+        return replace(self, value=math.nan, variance=math.inf, bounds=(0.0, math.inf))
+
     def confidence_interval(
         self, confidence_level: float = 0.95, *, method: str = AUTO, anytime: bool = False
     ) -> Interval:
@@ -307,14 +318,16 @@ class Estimate:
         if not is_number(factor) or not math.isfinite(factor):
             return NotImplemented
         times = "minus " if factor == -1 else f"{factor:.6g} times "
-        return replace(self.scaled(float(factor), self.unit), question=times + self.question)
+        # A count over a number is no count: it has fractions, and its interval as well.
+        unit = "" if self._counts and factor != round(factor) else self.unit
+        return replace(self.scaled(float(factor), unit), question=times + self.question)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Estimate:
         """By a number, or by another answer: then with Fieller's interval, as a mean has."""
         if isinstance(other, Estimate):
-            return self._made.divided(self, other)
+            return self._made.divided(self, other)._reported()
         found: Estimate = NotImplemented
         if is_number(other) and other == 0:
             raise QueryError(f"{self.question or 'this estimate'} cannot be divided by 0")
@@ -379,7 +392,7 @@ class Estimate:
             )
         return self.made
 
-    def poisoning_bounds(self, malicious: int) -> Ends:
+    def poisoning_bounds(self, malicious: int) -> Interval:
         """The range of the estimate if so many of the reports are malicious."""
         if self.lie is None:
             raise QueryError(
@@ -387,7 +400,7 @@ class Estimate:
             )
         low, high = self.lie()
         reach = checked_liars(malicious) * (high - low) * abs(self.scale)
-        return self.value - reach, self.value + reach
+        return Interval(self.value - reach, self.value + reach)
 
     def test(self, null: float = 0.0, *, alternative: str = TWO_SIDED) -> NullTest:
         """A test of whether the truth is `null`, by inversion of the normal interval.
@@ -421,8 +434,18 @@ class Estimate:
             "ci_low": plain_number(low),
             "ci_high": plain_number(high),
             "n": self.n,
-            "note": "; ".join(self.notes) or None,
+            "note": "; ".join(self._notes_at(confidence_level)) or None,
         }
+
+    def _notes_at(self, confidence_level: float) -> tuple[str, ...]:
+        """The notes; one more if the interval of that level holds nothing that is possible."""
+        if not self.estimable or isinstance(self.value, str) or not math.isfinite(self.stderr):
+            return self.notes
+        least, most = self._attainable
+        low, high = self._interval(confidence_level)
+        if high >= least and low <= most:
+            return self.notes
+        return *self.notes, f"no possible value is in its {percent(confidence_level)} CI"
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the estimate with its interval and return the Axes of matplotlib."""
@@ -437,17 +460,13 @@ class Estimate:
             return Display(self._unknown, "", "", self.notes, estimable=False)
         low, high = self.confidence_interval(confidence_level)
         place = -1 if self.value < low else 1 if self.value > high else 0
-        least, most = self._attainable
-        first, last = self._interval(confidence_level)
-        notes = self.notes
-        if last < least or first > most:
-            unbiased = f"the unbiased estimate is {self._shown(self.value)}"
-            level = percent(confidence_level)
-            notes = (*notes, f"{unbiased}; no possible value is in its {level} CI")
+        notes = self._notes_at(confidence_level)
+        unbiased = self._shown(self.value) if len(notes) > len(self.notes) else ""
         ends = (self._shown(low), self._shown(high))
         shown_value = bounded(self._shown(self.value), *ends, place)
         error = rounded_error(self.stderr, whole=self._counts)
-        return Display(shown_value, error, self._shown_ends(low, high), notes)
+        ends_shown = self._shown_ends(low, high)
+        return Display(shown_value, error, ends_shown, notes, unbiased=unbiased)
 
     _unknown = EMPTY
 

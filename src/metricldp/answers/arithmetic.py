@@ -48,6 +48,8 @@ class Combination(Estimate):
 
     parts: tuple[Part, ...] = field(default=(), compare=False)
     """Where a mean is among them: all answers, from whose intervals its own is recovered."""
+    middle: float = field(default=math.nan, compare=False)
+    """The same sum of possible values, if a part cannot be estimated."""
 
     @property
     def paces(self) -> tuple[Pace, ...]:
@@ -56,7 +58,8 @@ class Combination(Estimate):
     def scaled(self, factor: float, unit: str) -> Combination:
         found = super().scaled(factor, unit)
         assert isinstance(found, Combination)
-        return replace(found, parts=tuple((factor * times, one) for times, one in self.parts))
+        parts = tuple((factor * times, one) for times, one in self.parts)
+        return replace(found, parts=parts, middle=factor * self.middle)
 
     def _interval(
         self, confidence_level: float = 0.95, method: str = AUTO, *, anytime: bool = False
@@ -71,7 +74,12 @@ class Combination(Estimate):
             for factor, answer in self.parts
         ]
         below, above = recovered.ends_of_sum(off, self._correlation)
-        return whole(self.value - below, below), whole(self.value + above, above)
+        value = self._middle
+        return whole(value - below, below), whole(value + above, above)
+
+    @property
+    def _middle(self) -> float:
+        return self.middle if math.isnan(self.value) else self.value
 
     @cached_property
     def _correlation(self) -> recovered.Correlation:
@@ -195,6 +203,7 @@ def _combined(parts: Sequence[Part], constant: float, words: str) -> Estimate:
         made=whole,
         survey=first.survey,
         parts=() if whole.exact else _apart(parts),
+        middle=math.fsum([constant, *(factor * answer._middle for factor, answer in parts)]),
         possible=_possible(parts, constant),
     )
     between = _sides(parts, constant, words)

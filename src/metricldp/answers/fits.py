@@ -209,14 +209,14 @@ class Fit(WithQuantiles):
     def workload(
         self,
         attribute: str,
-        workload: Workload | str | ArrayLike,
+        matrix: Workload | str | ArrayLike,
         where: Where | None = None,
         *,
         target: str = RESPONDENTS,
     ) -> EstimateTable:
         """A whole workload of linear queries: for each row, its sum over the group."""
         self._held(attribute)
-        asked = workload_for(self.survey, attribute, workload)
+        asked = workload_for(self.survey, attribute, matrix)
         profile = self._profile(attribute, self._parsed(where, attribute))
         table = self._tally.workload(attribute, asked, where, target=target)
         values, unbiased = asked.answers(profile), table._estimates

@@ -6,6 +6,7 @@ nobody sees. What is guaranteed stays that of the unbiased answer to the same qu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -40,7 +41,7 @@ class Fitted(Estimate):
         outside = () if low <= value <= high else (OUTSIDE,)
         notes = tuple(dict.fromkeys((*unbiased.notes, LABEL, *outside)))
         return cls(
-            value,
+            value if unbiased.estimable else math.nan,
             unbiased.variance,
             unbiased.question,
             unbiased.unit,
@@ -56,6 +57,11 @@ class Fitted(Estimate):
             unbiased=unbiased,
         )
 
+    @property
+    def estimable(self) -> bool:
+        """A fit of a group that may be empty is arbitrary there."""
+        return self.unbiased.estimable
+
     def _interval(
         self, confidence_level: float = 0.95, method: str = AUTO, *, anytime: bool = False
     ) -> tuple[float, float]:
@@ -68,7 +74,7 @@ class Fitted(Estimate):
     def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
         return self.unbiased.rests_on(level, method)
 
-    def poisoning_bounds(self, malicious: int) -> tuple[float, float]:
+    def poisoning_bounds(self, malicious: int) -> Interval:
         raise QueryError("no poisoning bounds are known for a fitted distribution; query the tally")
 
     def scaled(self, factor: float, unit: str) -> Estimate:
@@ -79,12 +85,9 @@ class Fitted(Estimate):
         return self.unbiased._shown_ends(low, high)
 
     def display(self, confidence_level: float) -> Display:
-        """The fitted value with the error of the unbiased estimate, which a note states."""
+        """The fitted value with the error of the unbiased estimate."""
         unbiased = self.unbiased.display(confidence_level)
-        note = f"fitted, biased; SE and CI are those of the unbiased estimate {unbiased.value}"
-        rest = tuple(one for one in self.notes if one != LABEL)
-        interval = self._shown_ends(*self.confidence_interval(confidence_level))
-        return Display(self._shown(self.value), unbiased.stderr, interval, (note, *rest))
+        return _displayed(self._shown(self.value), self.notes, unbiased)
 
 
 class FittedCdf(Cdf):
@@ -105,7 +108,7 @@ class FittedCdf(Cdf):
         self._estimates = tuple(Fitted.of(share, point) for share, point in pairs)
 
     @cached_property
-    def values(self) -> Floats:
+    def _monotone(self) -> Floats:
         """As they are fitted: nothing has to be made monotone."""
         return self._shares
 
@@ -145,8 +148,15 @@ class FittedQuantile(Quantile):
 
     def display(self, confidence_level: float) -> Display:
         unbiased = self.unbiased.display(confidence_level)
-        note = f"fitted, biased; the CI is that of the unbiased estimate {unbiased.value}"
-        return Display(self._shown(self.value), "", unbiased.interval, (note, *self.notes))
+        return _displayed(self._shown(self.value), self.notes, unbiased)
+
+
+def _displayed(value: str, notes: tuple[str, ...], unbiased: Display) -> Display:
+    """A fitted value, the error of the unbiased estimate, and that estimate."""
+    if not unbiased.estimable:
+        return unbiased
+    ends = unbiased.stderr, unbiased.interval
+    return Display(value, *ends, notes, unbiased=unbiased.value)
 
 
 class FittedRows(WorkloadRows):

@@ -23,6 +23,7 @@ from metricldp.answers.conditions import Where
 from metricldp.answers.smooth import Factors, People, Tallied, Through, kept
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
+from metricldp.estimate.display import NOT_ESTIMABLE
 from metricldp.store.readings import attribute_of
 
 _EVENLY = 1 / 6
@@ -139,7 +140,7 @@ def correlation(tally: Tallied, one: str, other: str, where: Where | None, targe
         flat = next(v for v, s in zip((x, z), squares, strict=True) if s.value <= 2 * s.stderr)
         note = f"the variance of {flat.name} is not distinguishable from zero"
         notes = (*people.group.notes, note)
-        return Through(
+        return _Flat(
             *(0.0, math.inf, words, "", target, notes),
             reports=tally.n,
             source=Estimate(0.0, math.inf),
@@ -153,6 +154,12 @@ def correlation(tally: Tallied, one: str, other: str, where: Where | None, targe
     raw = replace(shared / bottom, question=words, unit="", notes=_notes(people, x, z))
     found = Through.of(raw, kept(-1.0, 1.0), 1.0, words, "")
     return replace(found, between=_sides(people, [x, z], found, _correlations(x, z), (-1.0, 1.0)))
+
+
+class _Flat(Through):
+    """A correlation with an attribute without a clear variance; a note names the attribute."""
+
+    _unknown = NOT_ESTIMABLE
 
 
 def _inside(raw: Estimate, low: float, high: float) -> Through:

@@ -89,7 +89,7 @@ class Pool(Grouped):
         def each(part: Part) -> Estimate:
             return part.tally.fraction(where, among=part.where, target=target)
 
-        return added(_each(self._parts(among, fewest=1), each))
+        return added(_each(self._parts(among, fewest=1), each))._reported()
 
     def _sum_of(self, attribute: str, where: Parts, target: str) -> Estimate:
         def each(part: Part) -> Estimate:
@@ -98,7 +98,7 @@ class Pool(Grouped):
         return added(_each(self._parts(where, attribute), each))
 
     def _mean_of(self, attribute: str, where: Parts, target: str) -> Estimate:
-        return _mean(self._parts(where, attribute, fewest=1), attribute, target)
+        return _mean(self._parts(where, attribute, fewest=1), attribute, target)._reported()
 
     def _by(
         self,

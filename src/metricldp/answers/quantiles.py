@@ -81,7 +81,7 @@ class Cdf(EstimateTable):
     def at(self, x: Any) -> Estimate:
         """The fraction at or below a value (for bins, below an edge), with its own interval."""
         if self.described.named or x in self.ends:
-            return self[x]
+            return self[x]._reported()
         below = [k for k, end in enumerate(self.ends) if end <= x]
         if not below:
             raise QueryError(f"{plain(x)} is below the first value of {self.attribute}")
@@ -90,11 +90,26 @@ class Cdf(EstimateTable):
                 f"{plain(x)} is inside a bin of {self.attribute}; use an edge, such as "
                 f"{plain(self.ends[below[-1]])}"
             )
-        return self.points[below[-1]]
+        return self.points[below[-1]]._reported()
+
+    @property
+    def estimable(self) -> bool:
+        """Whether the group is distinguishable from empty."""
+        return self.points[0].clear or len(self.points) == 1
+
+    @property
+    def values(self) -> Floats:
+        """The points, made monotone by isotonic regression; NaN if nothing can be estimated."""
+        return self._monotone if self.estimable else np.full(len(self), math.nan)
+
+    @property
+    def stderr(self) -> Floats:
+        """The standard errors of the points; NaN if nothing can be estimated."""
+        return np.array([p.stderr if self.estimable else math.nan for p in self.points])
 
     @cached_property
-    def values(self) -> Floats:
-        """The points, made monotone by isotonic regression and clipped to [0, 1]; the last is 1.
+    def _monotone(self) -> Floats:
+        """The points, made monotone and clipped to [0, 1]; the last is 1.
 
         For a group that is estimated at zero it is uniform.
         """
@@ -140,7 +155,7 @@ class Cdf(EstimateTable):
         ends = np.vstack([ends, [1.0, 1.0]])
         low = np.maximum.accumulate(np.clip(ends[:, 0], 0.0, 1.0))
         high = np.minimum.accumulate(np.clip(ends[::-1, 1], 0.0, 1.0))[::-1]
-        return Interval(np.minimum(low, self.values), np.maximum(high, self.values))
+        return Interval(np.minimum(low, self._monotone), np.maximum(high, self._monotone))
 
     def poisoning_bounds(self, malicious: int) -> Interval:
         """The range of each of `values` if so many of the reports are malicious, as arrays."""
@@ -170,14 +185,14 @@ class Cdf(EstimateTable):
         if method == BINARY_SEARCH:
             at = binary_search(np.array([point.value for point in self.points]), p)
         else:
-            at = int(np.argmax(self.values >= p - TIE))
+            at = int(np.argmax(self._monotone >= p - TIE))
         low, high = self.described.values_at(self.positions[at])
         value, notes = high, self.notes
         if low != high:  # a bin
             where, how = 0.5, "taken at the middle of"
             if method == ISOTONIC:
-                before = self.values[at - 1] if at else 0.0
-                where = min(max((p - before) / (self.values[at] - before), 0.0), 1.0)
+                before = self._monotone[at - 1] if at else 0.0
+                where = min(max((p - before) / (self._monotone[at] - before), 0.0), 1.0)
                 how = "interpolated evenly inside"
             value = float(low) + where * (float(high) - float(low))
             notes = (*notes, f"{self.attribute} {how} its bin, {plain(low)} to {plain(high)}")
@@ -223,11 +238,13 @@ class Cdf(EstimateTable):
     def shared_notes(self) -> list[str]:
         return list(self.notes)
 
-    def _notes(self, one: Estimate) -> tuple[str, ...]:
+    def _notes(self, one: Estimate, confidence_level: float | None = None) -> tuple[str, ...]:
         return ()
 
     def _display(self, row: int, one: Estimate, each: float, every: bool) -> Display:
         """The monotone fit with its band, or the estimate of one value with its own interval."""
+        if not self.estimable:
+            return Display(EMPTY, "", "", estimable=False)
         if not every:
             return one.display(each)
         low, high = self._band(1 - (1 - each) * max(1, len(self) - 1))
@@ -270,7 +287,7 @@ class Quantile(Estimate):
 
     @property
     def estimable(self) -> bool:
-        return self._cdf.points[0].clear or len(self._cdf.points) == 1
+        return self._cdf.estimable
 
     def pvalue(self, number: float = 0.0) -> float:
         raise QueryError("quantiles have no test; compare their intervals")

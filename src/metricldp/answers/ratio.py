@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from metricldp.answers import watched
 from metricldp.answers.answer import (
     AUTO,
     NORMAL,
     Estimate,
+    Interval,
     normal_reach,
 )
 from metricldp.answers.liars import Ends, checked_liars, moved_mean
@@ -108,7 +109,20 @@ class Ratio(Estimate):
 
     @property
     def estimable(self) -> bool:
-        return self.clear
+        return self.clear and super().estimable
+
+    def _reported(self) -> Self:
+        """The sum itself stays, for the mean of several groups."""
+        if self.estimable:
+            return self
+        return replace(super()._reported(), numerator=self.centred_at(self.centre).numerator)
+
+    @property
+    def _middle(self) -> float:
+        if self.numerator is None or not self.denominator:
+            return super()._middle
+        quotient = self.centre + self.numerator / self.denominator
+        return min(max(quotient, self.possible[0]), self.possible[1])
 
     def method(self, level: float = 0.95, method: str = AUTO) -> str:
         if self.above is None or method in (AUTO, NORMAL):
@@ -181,15 +195,17 @@ class Ratio(Estimate):
             numerator_variance=variance + 2 * mean * covariance - squares,
         )
 
-    def poisoning_bounds(self, malicious: int) -> Ends:
+    def poisoning_bounds(self, malicious: int) -> Interval:
         """The range of the ratio if so many of the reports are malicious."""
         if self.lies is None or self.lie is None:
             return super().poisoning_bounds(malicious)
+        if not self.clear:
+            return Interval(*self._attainable)
         least, most = sorted(end / self.scale for end in self.possible)
         sums = self.value / self.scale * self.denominator, self.denominator
         ends = moved_mean(sums, checked_liars(malicious), self.lies, self.lie(), (least, most))
         low, high = sorted(end * self.scale for end in ends)
-        return low, high
+        return Interval(low, high)
 
     def _interval(
         self, confidence_level: float = 0.95, method: str = AUTO, *, anytime: bool = False

@@ -32,8 +32,9 @@ class Off(NamedTuple):
     @classmethod
     def of(cls, answer: Estimate, level: float) -> Off:
         low, high = answer._interval(level, NORMAL)
-        ends = max(0.0, answer.value - low), max(0.0, high - answer.value)
-        return cls(answer.value, *ends, getattr(answer, "possible", None) == (low, high))
+        middle = answer._middle if math.isnan(answer.value) else answer.value
+        ends = max(0.0, middle - low), max(0.0, high - middle)
+        return cls(middle, *ends, getattr(answer, "possible", None) == (low, high))
 
     def times(self, factor: float) -> Off:
         ends = abs(factor) * self.below, abs(factor) * self.above

@@ -46,10 +46,10 @@ class Statistics(WithQuantiles, Tallied):
     ) -> Estimate | EstimateTable:
         """The variance of a numeric attribute among the respondents who meet a condition."""
         if by is None:
-            return moments.variance(self, attribute, where, target)
+            return moments.variance(self, attribute, where, target)._reported()
         label = f"variance of {attribute}"
         return self._by(
-            by, where, label, lambda g: moments.variance(self, attribute, g, target), attribute
+            by, where, label, lambda g: self.variance(attribute, g, target=target), attribute
         )
 
     @overload
@@ -77,23 +77,23 @@ class Statistics(WithQuantiles, Tallied):
     ) -> Estimate | EstimateTable:
         """The standard deviation of a numeric attribute: the root of its variance."""
         if by is None:
-            return moments.std(self, attribute, where, target)
+            return moments.std(self, attribute, where, target)._reported()
         label = f"standard deviation of {attribute}"
         return self._by(
-            by, where, label, lambda g: moments.std(self, attribute, g, target), attribute
+            by, where, label, lambda g: self.std(attribute, g, target=target), attribute
         )
 
     def covariance(
         self, x: str, y: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> Estimate:
         """The covariance of two numeric attributes."""
-        return moments.covariance(self, x, y, where, target)
+        return moments.covariance(self, x, y, where, target)._reported()
 
     def correlation(
         self, x: str, y: str, where: Where | None = None, *, target: str = RESPONDENTS
     ) -> Estimate:
         """The correlation coefficient of two numeric attributes."""
-        return moments.correlation(self, x, y, where, target)
+        return moments.correlation(self, x, y, where, target)._reported()
 
     def linear_regression(
         self,

@@ -149,7 +149,7 @@ class Tally(Asking, Statistics):
         both = among if where is None else all_of(where, among)
         words = f"{self._parts(where)[0].words} among {whole.question}"
         share = divided(self.count(both, target=target), whole, (0.0, 1.0))
-        return replace(share, question=words, unit="of the group")
+        return replace(share, question=words, unit="of the group")._reported()
 
     def _sum_of(self, attribute: str, where: Where | None, target: str) -> Estimate:
         if attribute_of(self.survey, attribute).kind == "weight":
@@ -162,13 +162,13 @@ class Tally(Asking, Statistics):
     def _mean_of(self, attribute: str, where: Where | None, target: str) -> Estimate:
         described = attribute_of(self.survey, attribute)
         if described.is_cyclic and not described.named:
-            return self._circular_mean(attribute, where, target)
+            return self._circular_mean(attribute, where, target)._reported()
         parts = self._parts(where, attribute)
         if len(parts) > 1:
-            return self._mean_of_parts(attribute, parts, target)
+            return self._mean_of_parts(attribute, parts, target)._reported()
         queries, group = valued(self.survey, attribute, parts[0])
         ratios = [self._mean(attribute, query, group, target) for query in queries]
-        return replace(ratios[0], between=tuple(ratios[1:]))
+        return replace(ratios[0], between=tuple(ratios[1:]))._reported()
 
     def histogram(
         self,
@@ -222,22 +222,22 @@ class Tally(Asking, Statistics):
         """
         asked = checked_all(probabilities, method)
         shares = self._cdf(attribute, where, target, literal=method == BINARY_SEARCH)
-        return [shares.quantile(p, method) for p in asked]
+        return [shares.quantile(p, method)._reported() for p in asked]
 
     def workload(
         self,
         attribute: str,
-        workload: Workload | str | ArrayLike,
+        matrix: Workload | str | ArrayLike,
         where: Where | None = None,
         *,
         target: str = RESPONDENTS,
     ) -> EstimateTable:
         """Estimates of a workload: for each row, the sum of its entries over the respondents.
 
-        A row states what a respondent with each value adds. `workload` is a Workload, "ranges",
+        A row states what a respondent with each value adds. `matrix` is a Workload, "ranges",
         "prefixes", "values", or rows.
         """
-        asked = workload_for(self.survey, attribute, workload)
+        asked = workload_for(self.survey, attribute, matrix)
         profile = self._profile(attribute, self._parsed(where, attribute), target)
         return workload_table(asked, profile, self._among(where))
 

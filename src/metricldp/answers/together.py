@@ -219,9 +219,9 @@ class Together:
         return Cdf(attribute, first.described, first.positions, points, first.question, first.notes)
 
     def workload(
-        self, attribute: str, workload: Any, where: Where | None = None, **how: Any
+        self, attribute: str, matrix: Any, where: Where | None = None, **how: Any
     ) -> EstimateTable:
-        found = self._each(lambda tally: tally.workload(attribute, workload, where, **how))
+        found = self._each(lambda tally: tally.workload(attribute, matrix, where, **how))
         return EstimateTable(found[0].groupings, _row_by_row(found), label=found[0].label)
 
 

@@ -21,6 +21,8 @@ class Display:
     interval: str
     notes: tuple[str, ...] = ()
     estimable: bool = True
+    unbiased: str = ""
+    """The estimate, if no possible value is in its interval; rows of a table leave it out."""
 
     def line(self, unit: str, confidence_level: float, every: bool = False) -> str:
         """The estimate, its standard error and its interval in one line."""
@@ -30,7 +32,8 @@ class Display:
         stderr = f"SE {self.stderr}, " if self.stderr else ""
         interval = f"{percent(confidence_level)} CI {self.interval}{together}"
         value = f"{self.value} {unit}".rstrip()
-        return "; ".join([f"{value} ({stderr}{interval})", *self.notes])
+        unbiased = [f"the unbiased estimate is {self.unbiased}"] if self.unbiased else []
+        return "; ".join([f"{value} ({stderr}{interval})", *unbiased, *self.notes])
 
 
 def percent(confidence_level: float) -> str:

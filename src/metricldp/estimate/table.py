@@ -66,12 +66,19 @@ class Grouping:
             edges = self.edges[start : stop + 1]
         return Grouping(self.name, self.keys[rows], self.texts[rows], self.categories, edges)
 
+    @property
+    def column(self) -> str:
+        """The name of a single column, apart from those of the table's own."""
+        return f"{self.name}_group" if self.name in COLUMNS else self.name
+
     def columns(self) -> dict[str, list[Any]]:
-        """One column, or two for the edges of bands; named apart from the table's own."""
+        """One column, or two for the edges of bands."""
         if not self.in_bands:
-            name = f"{self.name}_group" if self.name in COLUMNS else self.name
-            return {name: list(self.keys)}
-        return {f"{self.name}_{end}": [key[k] for key in self.keys] for k, end in enumerate(_ENDS)}
+            return {self.column: list(self.keys)}
+        names = [f"{self.name}_{end}" for end in _ENDS]
+        if set(names) & set(COLUMNS):
+            names = [f"{self.name}_group_{end}" for end in _ENDS]
+        return {name: [key[k] for key in self.keys] for k, name in enumerate(names)}
 
 
 _ENDS = ("low", "high")
@@ -221,6 +228,21 @@ class EstimateTable:
         found = [self._estimates[k] - base for k in rows]
         return self._subset(rows, found, f"{self.label}, minus {baseline}")
 
+    def _slice(self, groupings: Sequence[Grouping], rows: range) -> EstimateTable:
+        """Some of the rows. Intervals that hold for all rows together still do: rows are selected
+        by what was estimated."""
+        others = self._others
+        family = self._family or (len(self) if self._simultaneous else None)
+        part = EstimateTable(
+            groupings,
+            [self._estimates[row] for row in rows],
+            label=self.label,
+            family=family,
+            others=others and (lambda row: others(rows[row])),
+        )
+        part._simultaneous = self._simultaneous
+        return part
+
     def _subset(self, rows: list[int], estimates: list[Estimate], label: str) -> EstimateTable:
         groupings = [
             Grouping(g.name, [g.keys[k] for k in rows], [g.texts[k] for k in rows], g.categories)
@@ -238,12 +260,12 @@ class EstimateTable:
             found |= grouping.columns()
         numbers = [_floats(column) for column in (self.values, self.stderr, low, high)]
         found |= {name: column.tolist() for name, column in zip(NUMBERS, numbers, strict=True)}
-        shared = self.shared_notes()
         found["n"] = [one.n for one in self._estimates]
-        found["note"] = [
-            "; ".join(note for note in self._notes(one) if note not in shared) or None
-            for one in self._estimates
-        ]
+        shared, each = self.shared_notes(), self._each(confidence_level, every)
+        # An interval without a possible value is moved to the nearest one, so its ends are equal.
+        rows = zip(self._estimates, low, high, strict=True)
+        notes = [self._notes(one, each if first == last else None) for one, first, last in rows]
+        found["note"] = ["; ".join(dict.fromkeys((*shared, *row))) or None for row in notes]
         return found
 
     _simultaneous = False
@@ -252,8 +274,9 @@ class EstimateTable:
     def _shows_all(self, simultaneous: bool | None) -> bool:
         return self._simultaneous if simultaneous is None else flag("simultaneous", simultaneous)
 
-    def _notes(self, one: Estimate) -> tuple[str, ...]:
-        return one.notes
+    def _notes(self, one: Estimate, confidence_level: float | None = None) -> tuple[str, ...]:
+        """The notes of a row; with a level also whether its interval contradicts the model."""
+        return one.notes if confidence_level is None else one._notes_at(confidence_level)
 
     def shared_notes(self) -> list[str]:
         """The notes that all rows have."""
@@ -277,7 +300,7 @@ class EstimateTable:
                 arrays[name] = pa.array(column)
         for grouping in self.groupings:
             if grouping.categories is not None:
-                arrays[grouping.name] = _ordered(grouping)
+                arrays[grouping.column] = _ordered(grouping)
         return pa.table(arrays)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -290,7 +313,7 @@ class EstimateTable:
         for grouping in self.groupings:
             if grouping.categories is not None:
                 kind = pandas.CategoricalDtype(list(grouping.categories), ordered=True)
-                frame[grouping.name] = frame[grouping.name].astype(kind)
+                frame[grouping.column] = frame[grouping.column].astype(kind)
         return frame
 
     def to_polars(self, confidence_level: float = 0.95, *, simultaneous: bool | None = None) -> Any:
@@ -300,7 +323,7 @@ class EstimateTable:
         for grouping in self.groupings:
             if grouping.categories is not None:
                 kind = polars.Enum(list(grouping.categories))
-                frame = frame.with_columns(polars.col(grouping.name).cast(kind))
+                frame = frame.with_columns(polars.col(grouping.column).cast(kind))
         return frame
 
     def to_dict(
@@ -415,8 +438,7 @@ class _Positions:
         if isinstance(position, slice):
             rows = range(*position.indices(len(table)))
             groupings = [grouping.part(position) for grouping in table.groupings]
-            estimates = [table._estimates[row] for row in rows]
-            return EstimateTable(groupings, estimates, label=table.label)
+            return table._slice(groupings, rows)
         row = as_index(position)
         if not -len(table) <= row < len(table):
             raise IndexError(f"the table has rows 0 to {len(table) - 1}, not {row}")

@@ -542,6 +542,9 @@ def _together(survey: Agreement, private: int) -> str:
     epsilon = survey_epsilon(survey)
     factors = f"a report is {times(epsilon)} for one respondent as for another"
     again = "A second report of the same respondent adds the same epsilon again."
+    if remembered := [name for name in survey.channels if _remembers(survey, name)]:
+        names = " and ".join(remembered)
+        again = f"{again[:-1]}, except reports of one value of {names} from the same memory."
     if private == 1:
         return f"In all, {factors} (epsilon {shown_epsilon(epsilon)}). {again}"
     norm = ""
@@ -554,6 +557,13 @@ def _together(survey: Agreement, private: int) -> str:
         "plain epsilon-LDP). Correlated attributes reveal information about each other, within "
         f"this bound.{norm} {again}"
     )
+
+
+def _remembers(survey: Agreement, name: str) -> bool:
+    """Whether the guarantee holds for all reports of one value from one memory together."""
+    mechanism = survey.mechanisms.get(name)
+    size = survey.attributes[name].size
+    return mechanism is not None and mechanism.kept_by_one(size, survey.kept[name]) is not None
 
 
 def _entry(
