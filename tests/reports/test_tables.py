@@ -346,8 +346,8 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "text.parquet").write_text("hello")
     for name, told in (
         ("none.parquet", "there is no reports file "),
-        ("people.csv", "has no reports, which are Parquet; randomize values first"),
-        ("text.parquet", "is not a whole Parquet file: "),
+        ("people.csv", "is not a Parquet file; randomize values into Parquet reports first"),
+        ("text.parquet", "is not a whole Parquet file; copy it or write it as Parquet again"),
     ):
         with pytest.raises(InvalidReportError) as caught:
             SURVEY.tally(tmp_path / name)
