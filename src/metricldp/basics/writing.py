@@ -77,8 +77,10 @@ def near_file(path: str | Path) -> str:
     try:
         with os.scandir(place.parent) as entries:
             names = [entry.name for entry in itertools.islice(entries, _MOST_ENTRIES)]
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return f"; there is no directory {place.parent}"
+    except OSError:
+        names = []
     alike = [name for name in names if Path(name).suffix == place.suffix]
     return guess(place.name, alike) or "; check the path"
 
