@@ -167,7 +167,7 @@ def test_an_epsilon_that_coins_cannot_keep_is_refused_at_once(epsilon):
         InvalidSpecError,
         lambda: Integer(0, 9, epsilon=epsilon, per=1),
         "epsilon",
-        "per step",
+        "between neighbouring values",
         "use a",
     )
     says(InvalidSpecError, lambda: Categorical(["a", "b"], epsilon=epsilon), "epsilon", "use a")
@@ -1195,7 +1195,7 @@ def test_explanations_of_nonsense(survey, n):
         (["age=18..29"], "write == for one value, and 18 <= age <= 29 for a range"),
         (["age == 18-29"], "no arithmetic"),
         (["income == 10 to 20.5"], "two values follow each other"),
-        (["age == 10...20"], "no .;"),
+        (["age == 10...20"], "no '.';"),
         (["age == "], "cannot be read here"),
         (["30 <= age <= 20"], "no age is in this range"),
         (["age == 100"], "100"),

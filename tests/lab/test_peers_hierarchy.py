@@ -637,6 +637,6 @@ def test_what_names_no_tree_is_refused(name):
 
 @pytest.mark.parametrize("mechanism", ["haar", "hierarchy-2", "hierarchy-16", "hierarchy-x"])
 def test_categories_have_no_order(mechanism):
-    refused = "names no tree" if mechanism[-1] == "x" else "does not serve categorical attributes"
+    refused = "names no tree" if mechanism[-1] == "x" else "does not support categorical attributes"
     with pytest.raises(InvalidSpecError, match=refused):
         Survey.design({"c": Categorical(["a", "b"], epsilon=1, mechanism=mechanism)})

@@ -281,7 +281,8 @@ def test_rows_of_an_optional_attribute_count_those_without_an_answer():
     told = refusal(MOOD, [None, 1.5, 2.5])
     assert (told.row, str(told)) == (
         None,
-        "a holds double values where names are needed; a missing value is left blank",
+        "a holds double values where names are needed; convert them to text; a missing value is "
+        "left blank",
     )
 
 
@@ -312,13 +313,13 @@ def test_people_that_are_no_table():
         pa.Table.from_arrays(twice, ["age", "age"]),
         pd.DataFrame([[11, 12]], columns=["age", "age"]),
     ):
-        people_refused(frame, "the data have two columns of one name; rename one")
-    people_refused({"Age": [11]}, "the data have no column 'age'; 'Age' differs only")
+        people_refused(frame, "the table has two columns of one name; rename one")
+    people_refused({"Age": [11]}, "the table has no column 'age'; 'Age' differs only")
     people_refused(
-        pa.table({"ages": [11]}), "the data have no column 'age'; there is 1 other column, if the"
+        pa.table({"ages": [11]}), "the table has no column 'age'; there is 1 other column, if the"
     )
-    people_refused({}, "the data have no column 'age'")
-    told = "the data have a column whose name is not text; rename it"
+    people_refused({}, "the table has no column 'age'")
+    told = "the table has a column whose name is not text; rename it"
     people_refused(with_a_broken_name(pa.table({"age": [11], "names": [1]})), told)
 
 
@@ -337,12 +338,15 @@ def test_columns_that_are_none():
         (pd.DataFrame({"age": [42]}), "DataFrame"),
         (iter([42]), "list_iterator"),
     ):
-        told = f"age is a {kind}, not a column: give a list or an array of one dimension"
+        told = (
+            f"age has the type {kind} and is not a column; give a list or an array of one "
+            "dimension, or use survey.report for one respondent"
+        )
         with pytest.raises(InvalidValueError) as caught:
             checked(Survey.design({"age": AGE}), {"age": column}, clip=False)
         assert str(caught.value) == told
         assert caught.value.attribute == "age"
-    people_refused({"age": {0: 42}}, "age is a dict, not a column: give a list or an array of one ")
+    people_refused({"age": {0: 42}}, "age has the type dict and is not a column; give a list")
     with pytest.raises(InvalidValueError, match=r'df\.to_dict\("list"\) makes lists$'):
         checked(Survey.design({"age": AGE}), {"age": {0: 42}}, clip=False)
 
@@ -374,7 +378,7 @@ def test_frames_that_have_yet_to_be_computed():
     for people in (lazy, table, table.to_batches()[0], table.to_reader()):
         assert checked(survey, people, clip=False)["age"].tolist() == [1, 2]
     people_refused(
-        nw.from_native(table.drop_columns("age")).lazy(), "the data have no column 'age'"
+        nw.from_native(table.drop_columns("age")).lazy(), "the table has no column 'age'"
     )
 
 

@@ -309,7 +309,7 @@ def test_what_is_no_column_is_refused(name, case):
 
 
 def test_a_frame_as_a_dict_of_dicts_is_told_the_way_out():
-    with pytest.raises(InvalidValueError, match=r'is a dict.*df.to_dict\("list"\)'):
+    with pytest.raises(InvalidValueError, match=r'has the type dict.*df.to_dict\("list"\)'):
         SURVEY.randomize(FRAME.to_dict())
     assert SURVEY.randomize(FRAME.to_dict("list")).num_rows == 2
 

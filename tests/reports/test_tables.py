@@ -347,7 +347,7 @@ def test_files_that_are_none(tmp_path):
     for name, told in (
         ("none.parquet", "there is no reports file "),
         ("people.csv", "is not a Parquet file; randomize values into Parquet reports first"),
-        ("text.parquet", "is not a whole Parquet file: "),
+        ("text.parquet", "is not a whole Parquet file; copy it or write it as Parquet again"),
     ):
         with pytest.raises(InvalidReportError) as caught:
             SURVEY.tally(tmp_path / name)

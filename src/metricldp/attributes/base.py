@@ -328,7 +328,9 @@ class Attribute(ABC):
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.float64], str | None]:
         """The number that each position stands for, and a note where it stands for several."""
-        raise QueryError(f"{name} is {self.kind}: its values are names and have no sum or mean")
+        raise QueryError(
+            f"{name} is {self.kind}: its values are names and have no sum or mean; use histogram"
+        )
 
     def circle(self, name: str) -> Circle:
         """Its positions as angles, if it is cyclic and its values are numbers."""
@@ -412,7 +414,7 @@ class Attribute(ABC):
             )
 
     def _where_nearest(self, metric: Metric) -> str:
-        return "per step of the grid"
+        return "between neighbouring values"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -198,7 +198,8 @@ class Continuous(Interval, OnLine):
         for lower, upper in pairwise(placed):
             if lower >= upper:
                 raise InvalidSpecError(
-                    f"edges must rise, but {plain(upper)} follows {plain(lower)}"
+                    f"edges must rise, but {plain(upper)} follows {plain(lower)}; write each edge "
+                    "once, in increasing order"
                 )
         for end, edge in (("low", placed[0]), ("high", placed[-1])):
             said = getattr(self, end)
@@ -220,6 +221,11 @@ class Continuous(Interval, OnLine):
         if isinstance(bins, AutoBins):
             object.__setattr__(self, "bins", bins)
             return
+        if is_list(bins):
+            raise InvalidSpecError(
+                f"bins is a number of equal bins, not {shown(bins)}; write "
+                "Continuous(edges=[0, 10, 50, 100], ...) to place the bins"
+            )
         if not is_whole(bins) or bins < 2:
             raise InvalidSpecError(
                 f"a continuous attribute needs at least 2 bins, not {shown(bins)}"

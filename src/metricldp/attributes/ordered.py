@@ -79,7 +79,7 @@ class OnLine(Attribute):
         raise InvalidSpecError(
             f"epsilon = {epsilon} needs a distance: state within= (up to so far apart), per= (per "
             f"unit) or metric=.\nHere within={plain(near)} means epsilon {plain(any_two)} for any "
-            f"two values, per=1 {plain(self.epsilon * width)}; max_epsilon= sets a limit"
+            f"two values, and per=1 means {plain(self.epsilon * width)}; max_epsilon= sets a limit"
         )
 
     @property

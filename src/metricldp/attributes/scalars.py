@@ -47,7 +47,8 @@ def _number(value: Any, name: str, *, booleans: bool = False) -> Number:
     if isinstance(found, bool) and booleans:
         return int(found)
     if isinstance(found, bool) or not isinstance(found, int | float | Fraction):
-        _refuse(f"holds {type(found).__name__} values where numbers are needed", name)
+        kind = type(found).__name__
+        _refuse(f"holds {kind} values where numbers are needed; convert them to numbers", name)
     if isinstance(found, float) and math.isinf(found):
         _refuse_infinite(name)
     return found
@@ -131,7 +132,8 @@ def named_position(value: Any, positions: Mapping[str, int], name: str, clip: bo
     found = as_name(value)
     _refuse_missing(found, name)
     if not isinstance(found, str):
-        _refuse(f"holds {type(found).__name__} values where names are needed", name)
+        kind = type(found).__name__
+        _refuse(f"holds {kind} values where names are needed; convert them to text", name)
     if found not in positions:
         rest = "; only numbers can be clipped" if clip else ""
         _refuse(f"is not one of {listed(positions)}{rest}", name, "name")

@@ -190,9 +190,10 @@ def swapped(low: object, high: object, name: str, *, may_go_round: bool = False)
 
 
 def empty(words: object, name: str, domain: str) -> QueryError:
-    """The refusal of a range that holds nothing."""
-    asked = range_words(*words) if isinstance(words, tuple) else str(words)
-    return QueryError(f"{name} {asked} is an empty range; {name} is {domain}")
+    """The error for a range or a value outside the domain."""
+    if isinstance(words, tuple):
+        return QueryError(f"{name} {range_words(*words)} is an empty range; {name} is {domain}")
+    return QueryError(f"{name} has no value {words}; {name} is {domain}")
 
 
 def members_of(words: object, name: str) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import secrets
 import stat
@@ -19,13 +20,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from metricldp.basics.errors import MetricLdpError
-from metricldp.basics.text import shown
+from metricldp.basics.text import guess, shown
 
 try:
     import fcntl
 except ImportError:  # Windows, where leftovers stay
     fcntl = None  # type: ignore[assignment]
 
+_MOST_ENTRIES = 1_000
+"""Files of a directory among which the name that was meant is looked for."""
 _PART = ".metricldp-"
 """How the names of files begin that are being written."""
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
@@ -66,6 +69,20 @@ def why_not(wrong: Exception) -> str:
     """What the system or a library says of a file, in one line."""
     said = getattr(wrong, "strerror", None) or str(wrong) or type(wrong).__name__
     return str(said).splitlines()[0]
+
+
+def near_file(path: str | Path) -> str:
+    """The rest of a sentence about a missing file: the name nearby that was probably meant."""
+    place = Path(path)
+    try:
+        with os.scandir(place.parent) as entries:
+            names = [entry.name for entry in itertools.islice(entries, _MOST_ENTRIES)]
+    except (FileNotFoundError, NotADirectoryError):
+        return f"; there is no directory {place.parent}"
+    except OSError:
+        names = []
+    alike = [name for name in names if Path(name).suffix == place.suffix]
+    return guess(place.name, alike) or "; check the path"
 
 
 def path_of(path: object, refusal: Refusal) -> Path:

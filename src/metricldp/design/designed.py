@@ -235,7 +235,11 @@ def _mixture(
     tops: Sequence[str],
     prior: tuple[float, ...] | None = None,
 ) -> Mixture:
-    return Mixture.made_of(shapes, tuple(int(top, 16) for top in tops), unit, prior)
+    try:
+        return Mixture.made_of(shapes, tuple(int(top, 16) for top in tops), unit, prior)
+    except InvalidSpecError as wrong:
+        remedy = "use the file as it was designed, or leave tops out, and they are found"
+        raise InvalidSpecError(f"{wrong}; {remedy}") from None
 
 
 def _tops(

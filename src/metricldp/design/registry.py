@@ -136,7 +136,8 @@ def mechanism(
     known = [own.name for own in every_mechanism() if _fits(own, ordered, only, joint)]
     meant = guess(said, [*ON_CELLS, *known] if joint else [AUTO, *known])
     raise InvalidSpecError(
-        f"there is no mechanism {shown(said)}; choose {_choice(ordered, only, joint)}{meant}"
+        f"there is no mechanism {shown(said)}; "
+        f"choose {_choice(ordered, only, joint, short=bool(meant))}{meant}"
     )
 
 
@@ -148,7 +149,7 @@ def check_serves(found: Mechanism, kind: str, ordered: bool, only: str | None) -
         )
     if not _fits(found, ordered, only):
         raise InvalidSpecError(
-            f"mechanism {found.name!r} does not serve {kind} attributes; "
+            f"mechanism {found.name!r} does not support {kind} attributes; "
             f"choose {_choice(ordered, only)}"
         )
 
@@ -157,10 +158,12 @@ def _fits(found: Mechanism, ordered: bool, only: str | None, joint: bool = False
     return found.serves(ordered) and found.joint == joint and only in (None, found.name)
 
 
-def _choice(ordered: bool, only: str | None, joint: bool = False) -> str:
-    """Every name that can be said; a family says its own forms."""
+def _choice(ordered: bool, only: str | None, joint: bool = False, *, short: bool = False) -> str:
+    """Every name that can be said; a family says its own forms. `short` leaves plug-ins out."""
     found = [*ON_CELLS] if joint else [AUTO]
     found += [name for name, own in BUILT_IN.items() if _fits(own, ordered, only, joint)]
+    if short:
+        return f"{', '.join(found)} or a plug-in"
     for name in plugged_in():
         loaded = _loaded(name)
         if isinstance(loaded, Mechanism):

@@ -127,10 +127,15 @@ class _Reader:
             message = f"the condition cannot be read here; write conditions such as {EXAMPLE}"
             raise self.source.error(message, position) from None
         except (RecursionError, MemoryError, ValueError):
-            raise QueryError("the condition is nested too deep or has too large numbers") from None
+            raise QueryError(
+                "the condition is nested too deep or has too large numbers; write a simpler one"
+            ) from None
         formula = self._formula(tree.body, negated=False)
         if len(_comparisons(formula)) > MAX_COMPARISONS:
-            raise QueryError(f"the condition has more than {MAX_COMPARISONS} comparisons")
+            raise QueryError(
+                f"the condition has more than {MAX_COMPARISONS} comparisons; write lists, as in "
+                "region in ['north', 'south']"
+            )
         return formula
 
     def _at(self, node: ast.expr) -> int:
@@ -180,8 +185,8 @@ class _Reader:
             raise self.source.error(message, self._at(left))
         if (other := self._name(right)) is not None and symbol in _MIRRORED:
             message = (
-                f"{_brief(name)} is compared with a name; write a category in quotes, "
-                f"{_brief(other)}"
+                f"{_brief(name)} is compared with a name; compare it with a value, and write a "
+                f"category in quotes, {_brief(other)}"
             )
             raise self.source.error(message, self._at(right))
         value = self._operand(right, symbol, name)
@@ -300,7 +305,10 @@ class _Selector:
 
     def _missing(self, attribute: Attribute, comparison: Comparison) -> tuple[Subset, str]:
         if attribute.optional is None:
-            message = f"{comparison.name} is not optional, so no response to it is missing"
+            message = (
+                f"{comparison.name} is not optional, so no response to it is missing; leave this "
+                "comparison out"
+            )
             raise self.source.error(message, comparison.name_at)
         missing = not_responded(attribute)
         return (
@@ -345,8 +353,10 @@ class _Selector:
         if len(bounds) == 2:
             part = both(*parts)
             if not np.any(inside(part)):
-                wraps = f"; around the circle it is {name} >= {low} or {name} <= {high}"
-                message = f"no {name} is in this range{wraps if attribute.is_cyclic else ''}"
+                remedy = "exchange its ends" if _are_reversed(attribute, bounds) else "widen it"
+                if attribute.is_cyclic:
+                    remedy = f"around the circle it is {name} >= {low} or {name} <= {high}"
+                message = f"no {name} is in this range; {remedy}"
                 self.empty_range = self.empty_range or self.source.error(
                     message, bounds[0].value_at
                 )
@@ -365,7 +375,8 @@ class _Selector:
             raise self.source.error(message, at)
         if not attribute.named:
             if isinstance(value, bool):
-                raise self.source.error(f"{name} is compared with a number", at)
+                message = f"{name} is a number; compare it with a number, as in {name} >= 1"
+                raise self.source.error(message, at)
             return attribute.beyond(value, above=symbol == ">") if symbol in "<>" else value
         self._chosen(attribute, name, value, at)
         labels = [attribute.name_of(k) for k in range(attribute.size)]
@@ -406,6 +417,15 @@ def _are_bounds(one: Formula, other: Formula) -> bool:
         return False
     opposite = {one.symbol[0], other.symbol[0]} == {"<", ">"}
     return one.name == other.name and opposite and not one.negated and not other.negated
+
+
+def _are_reversed(attribute: Attribute, bounds: Sequence[Comparison]) -> bool:
+    """Whether the lower end of a range, as it is written, is above the upper end."""
+    low, high = sorted(bounds, key=lambda bound: bound.symbol, reverse=True)
+    if not attribute.named:
+        return bool(low.value > high.value)
+    labels = [attribute.name_of(k) for k in range(attribute.size)]
+    return labels.index(low.value) > labels.index(high.value)
 
 
 def _first_invalid(attribute: Attribute, name: str, values: list[Any]) -> int:

@@ -45,7 +45,10 @@ _REMEDIES = {
     "'": "close the string with '",
     '"': 'close the string with "',
     "`": "close the name with `",
-    ".": "a name with a point is written in backticks",
+    ".": "write a name with a dot in backticks",
+    ";": f"write one condition, such as {EXAMPLE}",
+    "*": "compare an attribute with a number",
+    "/": "compare an attribute with a number",
     "#": "a condition has no comments",
     **dict.fromkeys("“”„‘’‚«»", "write straight quotes, such as 'north'"),
 }
@@ -80,7 +83,7 @@ class Source:
             raise QueryError(f"a condition is a text such as {EXAMPLE}, not {shown(text)}")
         if len(text) > MAX_LENGTH:
             raise QueryError(
-                f"the condition has {len(text):,} characters; at most {MAX_LENGTH:,} are allowed"
+                f"the condition has {len(text):,} characters; use at most {MAX_LENGTH:,}"
             )
         source = cls(re.sub(r"[\t\n\r\f\v]", " ", str(text)))
         if not source.text.strip():
@@ -163,9 +166,16 @@ class Source:
     def _check_operator(self, token: Token, before: Token | None, after: Token | None) -> None:
         if token.text not in _OPERATORS:
             remedy = _REMEDIES.get(token.text, f"write conditions such as {EXAMPLE}")
-            raise self.error(f"a condition has no {_visible(token.text)}; {remedy}", token.start)
+            quote = '"' if token.text == "'" else "'"
+            symbol = _visible(token.text)
+            if symbol == token.text:
+                symbol = f"{quote}{symbol}{quote}"
+            raise self.error(f"a condition has no {symbol}; {remedy}", token.start)
         if token.text == "(" and before is not None and _is_end(before):
-            raise self.error("a condition has no functions; compare attributes", token.start)
+            message = (
+                f"a condition has no functions; compare attributes with values, as in {EXAMPLE}"
+            )
+            raise self.error(message, token.start)
         if token.text == "[" and (before is None or before.text not in ("in", "[", "==", "!=")):
             message = "a list follows in or not in, as in region in ['north', 'south']"
             raise self.error(message, token.start)
@@ -190,7 +200,8 @@ class Source:
             raise self.error(f"write {token.text.lower()} in lower case", token.start)
         if keyword.iskeyword(token.text) and token.text not in KEYWORDS:
             message = (
-                f"{token.text} is reserved; write an attribute as `{token.text}`, in backticks"
+                f"{token.text} is a reserved word of Python; compare attributes with values, and "
+                f"write an attribute as `{token.text}`"
             )
             raise self.error(message, token.start)
         if not token.text.isidentifier():
@@ -211,7 +222,7 @@ class Source:
                 message = "use commas in lists only; join conditions by and"
                 raise self.error(message, token.start)
             if len(opened) > MAX_DEPTH:
-                message = f"parentheses are nested more than {MAX_DEPTH} deep"
+                message = f"parentheses are nested more than {MAX_DEPTH} deep; remove some"
                 raise self.error(message, token.start)
         if opened:
             raise self.error(f"{opened[-1].text} is not closed", opened[-1].start)

@@ -104,8 +104,8 @@ def check_marks(
     if _SURVEY_KEY not in marks or _VERSION_KEY not in marks:
         raise InvalidReportError(
             "unmarked",
-            f"{source} have no survey fingerprint, which other programs drop; raw values must be "
-            "randomized first; if these are reports of this survey, pass its fingerprint, "
+            f"{source} have no survey fingerprint, which other programs drop; if they are raw "
+            "values, randomize them first; if they are reports of this survey, pass "
             "survey.tally(..., fingerprint=...) or --fingerprint",
         )
     version, owner = (marks[key].decode("ascii", "replace") for key in (_VERSION_KEY, _SURVEY_KEY))

@@ -47,7 +47,10 @@ def checked(survey: Agreement, people: Any, *, clip: bool) -> dict[str, Position
     }
     lengths = {name: len(column) for name, column in found.items()}
     if len(set(lengths.values())) > 1:
-        raise InvalidValueError(f"columns differ in length: {lengths}")
+        counts = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise InvalidValueError(
+            f"columns differ in length: {counts}; give one value for each respondent"
+        )
     return found
 
 
@@ -160,7 +163,8 @@ class _Column:
         elif types.is_boolean(kind):
             self._one(0)
         elif not (types.is_integer(kind) or types.is_decimal(kind)):
-            self._refuse(f"holds {type_name(kind)} values where numbers are needed")
+            why = f"holds {type_name(kind)} values where numbers are needed"
+            self._refuse(f"{why}; convert them to numbers")
         for target in (pa.int64(), pa.float64()):
             try:
                 return np.asarray(values.cast(target).to_numpy())
@@ -179,7 +183,8 @@ class _Column:
     def _codes(self, values: pa.Array) -> npt.NDArray[Any] | None:
         kind, types = values.type, pa.types
         if not (_is_text(kind) or types.is_integer(kind) or types.is_boolean(kind)):
-            self._refuse(f"holds {type_name(kind)} values where names are needed")
+            why = f"holds {type_name(kind)} values where names are needed"
+            self._refuse(f"{why}; convert them to text")
         codes = pc.index_in(values.cast(pa.string()), value_set=self._names)
         return None if codes.null_count else np.asarray(codes.to_numpy())
 
@@ -226,15 +231,15 @@ def _frame(people: Any, names: Collection[str]) -> Any:
                 f"not {type(people).__name__}"
             ) from None
         except nw.exceptions.DuplicateError:
-            raise InvalidValueError("the data have two columns of one name; rename one") from None
+            raise InvalidValueError("the table has two columns of one name; rename one") from None
         except UnicodeDecodeError:
             raise InvalidValueError(
-                "the data have a column whose name is not text; rename it"
+                "the table has a column whose name is not text; rename it"
             ) from None
     for name in names:
         if name not in there:
             raise InvalidValueError(
-                f"the data have no column {name!r}{column_hint(name, names, there)}"
+                f"the table has no column {name!r}{column_hint(name, names, there)}"
             )
     return _computed(found.select(names)) if lazy else found
 
@@ -250,7 +255,7 @@ def column_hint(name: str, needed: Collection[str], there: Collection[object]) -
     known = [other for other in needed if other in there]
     others = [other for other in there if other not in needed]
     if known and (near := guess(name, others)):
-        return near
+        return f"{near} Rename that column"
     more = counted(len(others), "other column")
     if known:
         return f"; it has {listed(known)}{f' and {more}' if others else ''}"
@@ -273,7 +278,8 @@ def _column(people: Any, name: str) -> pa.Array | list[Any]:
     if not _is_column(column):
         hint = '; df.to_dict("list") makes lists' if isinstance(column, Mapping) else ""
         why = (
-            f"is a {type(column).__name__}, not a column: give a list or an array of one dimension"
+            f"has the type {type(column).__name__} and is not a column; give a list or an array of "
+            "one dimension, or use survey.report for one respondent"
         )
         raise InvalidValueError(f"{why}{hint}", attribute=name)
     column = _opened(column)

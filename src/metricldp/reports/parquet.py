@@ -22,7 +22,7 @@ import numpy as np
 from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import InvalidReportError
 from metricldp.basics.optional import lazy
-from metricldp.basics.writing import replacing, why_not
+from metricldp.basics.writing import near_file, replacing, why_not
 from metricldp.reports.arrow import batches, check_marks, check_table, regrouped, schema
 from metricldp.survey.agreement import Agreement
 
@@ -244,9 +244,12 @@ def opened(survey: Agreement, path: str | Path, *, unmarked: bool) -> Iterator[R
     except InvalidReportError:
         raise
     except FileNotFoundError:
-        raise InvalidReportError("file", f"there is no reports file {path}") from None
+        raise InvalidReportError(
+            "file", f"there is no reports file {path}{near_file(path)}"
+        ) from None
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as wrong:
-        why = f"{path} is not a whole Parquet file: {why_not(wrong)}"
+        reason = why_not(wrong).split(". ")[0].rstrip(".")
+        why = f"{path} is not a whole Parquet file; copy it or write it as Parquet again ({reason})"
         if os.fspath(path).endswith(".csv"):
             why = f"{path} is not a Parquet file; randomize values into Parquet reports first"
         raise InvalidReportError("file", why) from None

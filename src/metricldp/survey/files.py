@@ -13,7 +13,7 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import shown
-from metricldp.basics.writing import path_of, replacing, why_not
+from metricldp.basics.writing import near_file, path_of, replacing, why_not
 
 tomli_w = lazy("tomli_w")
 
@@ -100,6 +100,10 @@ def read(name: str | Path, what: str, *, json_only: bool = False) -> Any:
         text = path.read_text("utf-8")
     except (OSError, ValueError) as wrong:
         why = "not a text file" if isinstance(wrong, UnicodeDecodeError) else why_not(wrong)
+        if isinstance(wrong, FileNotFoundError):
+            why += near_file(path)
+        if isinstance(wrong, IsADirectoryError):
+            why += f"; name a {'' if json_only else '.toml or '}.json file"
         raise InvalidSpecError(f"cannot read the {what} {path}: {why}") from None
     try:
         return from_json(text) if json_only or path.suffix.lower() == ".json" else from_toml(text)
