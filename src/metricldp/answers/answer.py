@@ -9,8 +9,9 @@ from statistics import NormalDist
 from typing import Any, NamedTuple, Protocol, Self
 
 from metricldp.answers import watched
-from metricldp.answers.comparisons import SMALLEST
+from metricldp.answers.comparisons import SMALLEST, p_text
 from metricldp.answers.liars import Lie, checked_liars
+from metricldp.answers.queries import EVERYBODY
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.markup import beside, table
@@ -346,10 +347,11 @@ class Estimate:
         return self._made.covariance(other._made, self.target)
 
     def pvalue(self, number: float = 0.0) -> float:
-        """How likely a value as far from `number` would be if that were the truth.
+        """The p-value of a two-sided test that the truth about the estimate's target is `number`.
 
         It is the smallest p for which the "normal" interval of level 1 - p leaves the number out:
-        so at most 5% where a 95% interval does. It is not a measure of the size of a difference.
+        so at most 5% where a 95% interval does. It is clipped: smaller p-values are 1e-12, which
+        prints as "less than 1e-12". It does not measure the size of a difference.
         """
         if not is_number(number) or not math.isfinite(number):
             raise QueryError(f"a value is compared with a number, not with {shown(number)}")
@@ -405,7 +407,10 @@ class Estimate:
     def test(self, null: float = 0.0, *, alternative: str = TWO_SIDED) -> NullTest:
         """A test of whether the truth is `null`, by inversion of the normal interval.
 
-        `alternative` is "two-sided", "greater" or "less".
+        The test is about the target of the estimate. Use an estimate with target="population" for
+        a hypothesis about the population: a test about the respondents has no sampling error, and
+        among them groups that are equal in the population are never quite equal. `alternative` is
+        "two-sided", "greater" or "less". Two-sided p-values below 1e-12 are clipped to 1e-12.
         """
         if alternative not in ALTERNATIVES:
             raise QueryError(
@@ -418,7 +423,7 @@ class Estimate:
         if alternative != TWO_SIDED:
             towards = (self.value > null) == (alternative == "greater")
             pvalue = pvalue / 2 if towards and self.value != null else 1 - pvalue / 2
-        return NullTest(statistic, pvalue)
+        return NullTest(statistic, pvalue, self.target, self.question, null, alternative)
 
     def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
         """Plain data for JSON; None where a number is infinite or NaN."""
@@ -515,6 +520,21 @@ class NullTest:
     statistic: float
     """The distance from the number in standard errors."""
     pvalue: float
+    """Clipped: smaller two-sided p-values are 1e-12."""
+    target: str
+    """Whom the test is about, "respondents" or "population"."""
+    question: str = ""
+    null: float = 0.0
+    alternative: str = TWO_SIDED
+
+    def __str__(self) -> str:
+        # Labels of estimates name all respondents, whichever the target is.
+        words = self.question.replace(f" among {EVERYBODY}", "") or "the estimate"
+        one_sided = "" if self.alternative == TWO_SIDED else f" against {self.alternative}"
+        return (
+            f"test of {words} = {self.null:.6g}{one_sided}, for the {self.target}: "
+            f"statistic {self.statistic:.2f}, p-value {p_text(self.pvalue)}"
+        )
 
 
 def times_factor(ends: tuple[float, float], factor: float) -> tuple[float, float]:

@@ -66,7 +66,7 @@ class TestResult:
         """The test in a line or two."""
         found = f"{self.statistic:.2f}, {counted(self.df, 'degree')} of freedom"
         said = f"p-value {p_text(self.pvalue)}: {self.finding}"
-        lines = [f"{self.question}: chi-square {found}, {said}"]
+        lines = [f"{self.question}, for the {self.target}: chi-square {found}, {said}"]
         if self.estimate is not None:
             lines.append(f"{self.estimate.question}: {self.estimate.to_text(confidence_level)}")
         return "\n".join(["; ".join([lines[0], *self.notes]), *lines[1:]])
@@ -116,7 +116,7 @@ def independence(
             f"a table of {sizes} has {df} degrees of freedom, more than {MOST_DEGREES}; use "
             f"wider bars, as with widths={{{longer!r}: 10}}"
         )
-    words = f"test of independence of {one} and {other} among {people.group.words}"
+    words = f"test of independence of {one} and {other}{people.group.among}"
     size = tally._answers([people.group], target)[0]
     notes = people.group.notes
     if df < 1:
@@ -185,7 +185,7 @@ def trend(
         scores = described.numbers(attribute)[0]
     meeting = inside.functions
     size, first, those = people.sums([{}, {attribute: scores}, meeting])
-    words = f"the fraction with {inside.words} along {attribute} among {people.group.words}"
+    words = f"the fraction with {inside.words} along {attribute}{people.group.among}"
     said = f"test of a trend in {words}"
     whole = tally._answers([people.group], target)[0]
     notes = (*people.group.notes, *inside.notes)
