@@ -1,5 +1,7 @@
 """Whom statistics and tests are about: defaults, and what they print."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,11 @@ def test_clipped_pvalue_is_printed_as_a_bound():
     test = TALLY.count("x >= 1").test(0)
     assert test.pvalue == 1e-12
     assert str(test).endswith("p-value less than 1e-12")
+
+
+def test_pvalue_of_a_large_statistic_is_positive():
+    x = np.arange(20_000) % 5
+    tally = SURVEY.tally(SURVEY.randomize({"x": x, "y": x}, randomness=Randomness.seeded(1)))
+    test = tally.independence_test("x", "y")
+    assert test.pvalue == test.to_dict()["pvalue"] == sys.float_info.min
+    assert "p-value less than 1e-12" in str(test)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers.answer import Estimate, barely
-from metricldp.answers.comparisons import p_text
+from metricldp.answers.comparisons import POSITIVE, p_text
 from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.moments import check_two
 from metricldp.answers.smooth import Factors, People, Tallied
@@ -47,7 +47,7 @@ class TestResult:
     df: int
     """Degrees of freedom."""
     pvalue: float
-    """Probability of a statistic at least as large under the null hypothesis."""
+    """Probability of a statistic at least as large under the null hypothesis; at least 2e-308."""
     target: str
     notes: tuple[str, ...] = ()
     estimate: Estimate | None = None
@@ -215,4 +215,4 @@ def _named(answer: Estimate, question: str, unit: str) -> Estimate:
 
 def _chi_square_p_value(statistic: float, df: int) -> float:
     """P(a chi-square variable of df degrees of freedom is at least the statistic)."""
-    return float(special.chdtrc(df, statistic)) if df else 1.0
+    return max(float(special.chdtrc(df, statistic)), POSITIVE) if df else 1.0
