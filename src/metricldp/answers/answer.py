@@ -16,7 +16,7 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.markup import beside, table
 from metricldp.basics.numbers import finite, is_number, whole, within
-from metricldp.basics.text import shown
+from metricldp.basics.text import plain, shown
 from metricldp.estimate.display import (
     EMPTY,
     Display,
@@ -36,11 +36,17 @@ ALTERNATIVES = (TWO_SIDED, "greater", "less")
 
 
 class Interval(NamedTuple):
-    """The ends of a confidence interval, with the unit of the estimate."""
+    """The ends of an interval, with the unit of the estimate; printed numbers are rounded."""
 
     low: Any
     """A number, a value of the attribute (of a quantile), or an array (of a table)."""
     high: Any
+
+    def __str__(self) -> str:
+        if not isinstance(self.low, float) or self.low == self.high:
+            return interval_text(plain(self.low), plain(self.high))
+        error = (self.high - self.low) / 4
+        return interval_text(rounded(self.low, error), rounded(self.high, error))
 
 
 class Bracket(Protocol):
@@ -395,7 +401,12 @@ class Estimate:
         return self.made
 
     def poisoning_bounds(self, malicious: int) -> Interval:
-        """The range of the estimate if so many of the reports are malicious."""
+        """The range of the estimate if so many of the `n` reports are malicious.
+
+        It contains all estimates with honest reports in place of the malicious ones: they replace
+        honest reports and are not added to them. Bounds of counts and sums are of the unbiased
+        estimate, so they may be outside the possible range, such as below 0 or above n.
+        """
         if self.lie is None:
             raise QueryError(
                 f"no poisoning bounds are known for {self.question or 'this estimate'}"

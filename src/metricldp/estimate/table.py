@@ -208,7 +208,10 @@ class EstimateTable:
         return np.array([one.pvalue(null) for one in self._estimates], dtype=np.float64)
 
     def poisoning_bounds(self, malicious: int) -> Interval:
-        """The range of each estimate if so many of the reports are malicious, as arrays."""
+        """The range of each estimate if so many of the reports are malicious, as arrays.
+
+        Malicious reports replace honest ones; bounds may be outside the possible range.
+        """
         ends = [one.poisoning_bounds(malicious) for one in self._estimates]
         low, high = (np.array([end[side] for end in ends]) for side in (0, 1))
         return Interval(low, high)
