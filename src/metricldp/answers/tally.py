@@ -222,7 +222,7 @@ class Tally(Asking, Statistics):
         """
         asked = checked_all(probabilities, method)
         shares = self._cdf(attribute, where, target, literal=method == BINARY_SEARCH)
-        return [shares.quantile(p, method)._reported() for p in asked]
+        return [shares.quantile(p, method) for p in asked]
 
     def workload(
         self,
