@@ -126,7 +126,7 @@ class Pool(Grouped):
             for part in parts:
                 planned.enter_context(part.tally._planned_for_many(len(first.clauses)))
             rows = [of_row(row) for row in zip(*(one.within(where) for one in groups), strict=True)]
-        label = f"{label} by {first.names}{self._among(where)}"
+        label = self._label(label, attribute, first, where)
         return EstimateTable(first.groupings, rows, label=label, others=others)
 
     def histogram(

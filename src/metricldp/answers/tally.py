@@ -119,7 +119,7 @@ class Tally(Asking, Statistics):
         def others(row: int) -> Estimate:
             return self.count(groups.outside(where, row), target=target)
 
-        label = f"respondents by {groups.names}{self._among(where)}"
+        label = self._label("respondents", None, groups, where)
         return EstimateTable(groups.groupings, found, label=label, others=others)
 
     def counts(self, wheres: Iterable[Where | None], *, target: str = RESPONDENTS) -> EstimateTable:
