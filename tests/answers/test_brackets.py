@@ -9,13 +9,12 @@ import pytest
 from crowd_tables import tallied
 from scipy.optimize import minimize
 
-from metricldp import Categorical, Continuous, Integer, Randomness, Survey, SurveySpec
+from metricldp import Categorical, Continuous, Integer, Randomness, Survey, SurveySpec, pool
 from metricldp.answers import planning, softening
 from metricldp.answers.answer import METHODS, Estimate
 from metricldp.answers.brackets import Planner
 from metricldp.answers.knots import hats, level_sets
 from metricldp.answers.queries import parse
-from metricldp.answers.together import Together
 from metricldp.basics.errors import QueryError
 from metricldp.store.readings import involved
 
@@ -422,7 +421,7 @@ def test_brackets_of_different_people_add_up(method):
     where, rng, held = {"a": (5, 11), "b": (8, None)}, np.random.default_rng(7), 0
     for _ in range(60):
         tallies = [tallied(s, crowd, rng) for s, crowd in zip(surveys, crowds, strict=True)]
-        answer = Together(tuple(tallies)).count(where)
+        answer = pool(tallies).count(where)
         low, high = answer.confidence_interval(method=method)
         assert 0 <= low <= high <= 50_000
         held += low <= truth <= high
@@ -431,7 +430,7 @@ def test_brackets_of_different_people_add_up(method):
     assert high - low < plain[1] - plain[0]
     parts = [tally.count(where).confidence_interval(method=method) for tally in tallies]
     assert high - low < sum(b - a for a, b in parts) + (1e9 if method == "bernstein" else 0)
-    mean = Together(tuple(tallies)).mean("a", {"b": (8, None)})
+    mean = pool(tallies).mean("a", {"b": (8, None)})
     group = sum(crowd[:, 8:].sum(axis=1) for crowd in crowds)
     low, high = mean.confidence_interval(0.999, method="envelope")
     assert low <= group @ np.arange(20) / group.sum() <= high
@@ -538,7 +537,7 @@ def test_means_of_many_small_groups_add_up_without_bias():
     crowd[3, 15] = 80
     rng, found = np.random.default_rng(3), []
     for _ in range(10):
-        many = Together(tuple(tallied(survey, crowd, rng) for _ in range(100)))
+        many = pool([tallied(survey, crowd, rng) for _ in range(100)])
         found.append(many.mean("a", {"b": (5, 7)}).value)
     assert abs(np.mean(found) - 18) < 4 * np.std(found, ddof=1) / math.sqrt(10)
 

@@ -242,20 +242,15 @@ class Tally(Asking, Statistics):
         return workload_table(asked, profile, self._among(where))
 
     def fit_distribution(
-        self,
-        attributes: Sequence[str] | str,
-        *,
-        start: Fit | None = None,
-        progress: Progress = lambda done: None,
+        self, attributes: Sequence[str] | str, *, progress: Progress = lambda done: None
     ) -> Fit:
         """A distribution over some attributes that maximizes the likelihood of the reports.
 
         It has the same queries. Its estimates are often nearer to the truth where noise is
         large, but biased, and nothing is guaranteed of them; intervals are those of the unbiased
-        estimates. With more than three attributes only pairs are fitted. `start` is a fit to
-        continue from.
+        estimates. With more than three attributes only pairs are fitted.
         """
-        return fits.fit(self, attributes, start=start, progress=progress)
+        return fits.fit(self, attributes, progress=progress)
 
     def contributions(
         self, where: Where | None = None, attribute: str | None = None, *, public: bool = False
