@@ -100,7 +100,7 @@ EXTRA_MEMBERS = {
     "Waves": "labels per same_people tallies times",
     "Estimate": """
         between bounds bracket covariance display estimable hidden jump layout lie made method
-        one origin paces possible pvalue question reach reports rests_on scale scaled survey
+        one origin paces possible pvalue question reach reports scale scaled survey
         target to_text variance
     """,
     "EstimateTable": """
