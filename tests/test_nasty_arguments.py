@@ -293,11 +293,10 @@ CALLS = {
         TALLY.contributions,
         {"where": {"age": (1, 2)}, "attribute": "income"},
     ),
-    "survey.with_prior": (
-        SURVEY.with_prior,
+    "tally.with_prior": (
+        TALLY.with_prior,
         {"prior": {"age": np.ones(SURVEY.attributes["age"].size)}},
     ),
-    "tally.with_prior": (TALLY.with_prior, {"prior": {}}),
     "tally.fit_distribution": (TALLY.fit_distribution, {"attributes": ["income", "region"]}),
     "pool.fit_distribution": (POOL.fit_distribution, {"attributes": ["income"]}),
     "pool": (pool, {"tallies": [TALLY]}),

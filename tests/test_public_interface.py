@@ -88,7 +88,6 @@ EXTRA_MEMBERS = {
     "Survey": """
         asked block_of blocks canonical channels fields fixed from_dict from_json from_toml kept
         mechanisms metric parts report_bits share stated tabled to_dict to_json to_toml
-        with_prior
     """,
     "SurveySpec": "comments from_dict metric to_dict together",
     "Tally": """

@@ -96,7 +96,12 @@ class Tally(Asking, Statistics):
         return explain(self.survey).to_html(repr(self)[1:-1])
 
     def with_prior(self, prior: Mapping[str, ArrayLike]) -> Tally:
-        """The same tally, with envelope intervals for this prior; see Survey.with_prior."""
+        """The same tally, whose envelope intervals are planned for this prior.
+
+        `prior` has, by attribute, the fraction of respondents with each value, known from a census
+        or an earlier year and never from the reports themselves. Intervals cover the truth whether
+        or not the prior holds; they are shorter if it nearly does.
+        """
         return Tally(self.store, Planner(self.survey, prior))
 
     # Questions -----------------------------------------------------------------------------------
