@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple, Protocol, Self
@@ -551,6 +551,20 @@ def barely(size: float, error: float) -> str:
     )
     people = bounded(value, "0", high, -1 if size < 0 else 0)
     return f"the group is estimated at {people} people (SE {rounded_error(error, whole=True)})"
+
+
+_MEAN_OVER = "mean over an estimated "
+
+
+def over(size: float) -> str:
+    """The note of a mean of an optional attribute; not of what is computed from several means."""
+    return f"{_MEAN_OVER}{size:,.0f} respondents who gave a response"
+
+
+def notes_of_all(estimates: Iterable[Estimate]) -> tuple[str, ...]:
+    """The notes of what is computed from several estimates."""
+    notes = (note for one in estimates for note in one.notes if not note.startswith(_MEAN_OVER))
+    return tuple(dict.fromkeys(notes))
 
 
 def check_method(method: object) -> None:
