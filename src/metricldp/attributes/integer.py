@@ -112,7 +112,8 @@ class Integer(base.Discrete, OnLine):
             end = size if high is None else math.floor(min(max(high - before, -1), size - 1)) + 1
             if first >= end and not (over_the_end and (first < size or end > 0)):
                 raise selection.empty(words, name, self._domain)
-            return Chosen.between(first, end, size, selection.range_words(low, high))
+            note = selection.partly_outside(name, low, high, self.low, self.high)
+            return Chosen.between(first, end, size, selection.range_words(low, high), note)
         grid = np.arange(self.low, self.high + 1)
         wanted = selection.members_of(words, name)
         if self._yes_or_no:
