@@ -34,13 +34,31 @@ class ExpectedError:
     """Standard error, in `unit`."""
     unit: str
     """Unit of the estimate, such as people."""
+    prior: str = "uniform"
+    """How values are distributed: "uniform", "worst" or "given"."""
+    n: int | None = None
+    """The number of respondents, if the estimate is a count of some of them."""
 
     def margin(self, confidence_level: float = 0.95) -> float:
         """Half of the width of a normal confidence interval."""
         return normal_reach(confidence_level) * self.stderr
 
     def __str__(self) -> str:
-        return f"SE {self.stderr:,.4g} {self.unit} (95% margin of error {self.margin():,.4g})"
+        fraction = useless = ""
+        if self.n is not None:
+            fraction = f", {_digits(100 * self.stderr / self.n, 2)}% of n"
+            useless = "; the SE is above n: use more respondents" * (self.stderr > self.n)
+        error = f"SE {_digits(self.stderr)} {self.unit}{fraction}"
+        margin = f"95% margin of error {_digits(self.margin())}"
+        return f"{error} ({margin}), for {_PRIORS[self.prior]}{useless}"
+
+
+_PRIORS = {"uniform": "uniform values", "worst": "the worst case", "given": "the given prior"}
+
+
+def _digits(number: float, count: int = 4) -> str:
+    """A number with some significant digits and without an exponent."""
+    return f"{float(f'{number:.{count}g}'):,.15g}"
 
 
 def expected_error(
@@ -54,9 +72,11 @@ def expected_error(
 ) -> ExpectedError:
     """The error of a count, of the sum of a weight, or of the rows of a workload."""
     n, prior, weights = expected(n, prior, weights)
+    words = prior if isinstance(prior, str) else "given"
     if attribute is None and workload is None:
         query = parse(survey, where, next(iter(weights or ()), None))
-        return ExpectedError(predicted(survey, query, n, prior, weights), "people")
+        error = predicted(survey, query, n, prior, weights)
+        return ExpectedError(error, "people", words, None if weights else n)
     if attribute is None or workload is None:
         raise QueryError("the expected error of a workload needs both, attribute= and workload=")
     empty = where is None or (isinstance(where, Mapping) and not where)
@@ -64,7 +84,7 @@ def expected_error(
         raise QueryError("the expected error of a workload takes no where and no weights")
     rows = workload_for(survey, attribute, workload)
     error = math.sqrt(predicted_total(survey, attribute, rows, n, prior) / rows.rows)
-    return ExpectedError(error, "people")
+    return ExpectedError(error, "people", words)
 
 
 def typical_errors(survey: Agreement, n: Any) -> dict[str, dict[str, Any]]:
