@@ -70,8 +70,6 @@ class Channel(ABC):
     """One attribute's way from a private position to a report and back to unbiased answers."""
 
     mechanism: ClassVar[str]
-    tight: ClassVar[bool] = True
-    """Whether the whole epsilon is used: the worst ratio is e^epsilon, up to rounding."""
     ratio_by_difference: ClassVar[bool] = False
     """Whether how well two positions are told apart depends on nothing but their difference."""
     size: int

@@ -45,7 +45,6 @@ class Memoised(IntegerChannel):
     """On the reports of the first, which are its positions."""
 
     mechanism: ClassVar[str] = "memoised"
-    tight: ClassVar[bool] = False
 
     @property
     def size(self) -> int:  # type: ignore[override]

@@ -70,7 +70,6 @@ class HistogramThreshold(AlikeUnary):
     """
 
     mechanism: ClassVar[str] = "histogram-threshold"
-    tight: ClassVar[bool] = False
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
