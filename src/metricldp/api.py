@@ -99,7 +99,8 @@ class Survey(Agreement):
         """Randomize respondents' values: pandas, polars, Arrow or a dict of arrays in, reports out.
 
         Lazy frames and DuckDB relations are computed, as far as the survey needs their columns.
-        If a value is outside its domain, an error names the row and nothing is randomized;
+        If a value is outside its domain, an error names the row, counted from 1, and nothing is
+        randomized;
         `clip=True` moves such values to the nearest end. No error shows a value. With `shuffle`
         the reports are in random order. Randomness comes from the operating system unless a test
         passes its own.
