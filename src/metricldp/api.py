@@ -147,7 +147,9 @@ class Survey(Agreement):
         A table is one of Arrow, pandas or polars, a lazy frame or a DuckDB relation. Files may be
         a folder, or a pattern such as "day-*.parquet". `reports` may also be a list or a stream
         of tables, files and bytes, or a file of totals. No file, copy of a file or table object is
-        counted twice.
+        counted twice. Copies of bytes, and copies or slices of tables, cannot be recognized and are
+        counted again: two respondents can send equal bytes. The report of a retry has the same
+        bytes only if the device sends its stored bytes. A collector deduplicates reports by id.
 
         An invalid report raises an error. With a Counter as `rejected`, invalid reports are left
         out and counted there by reason. `layout` is one of "auto", "cells", "prefix" and
@@ -168,7 +170,7 @@ class Survey(Agreement):
         return Tally.of(
             self,
             reports,
-            refused=rejected,
+            rejected=rejected,
             layout=layout,
             keep=keep,
             fingerprint=fingerprint,

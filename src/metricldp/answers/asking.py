@@ -90,13 +90,18 @@ class Asking:
         self.store.save(path)
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
+        self,
+        collected: Any,
+        *,
+        rejected: Counter[str] | None = None,
+        fingerprint: str | None = None,
     ) -> None:
         """Count more reports in, in any form that `survey.tally` takes but a file of totals.
 
-        All of them or, if one is refused, none.
+        All of them or, if one is invalid, none. With a Counter as `rejected`, invalid reports are
+        left out and counted there by reason.
         """
-        self.store.add(collected, refused=refused, fingerprint=fingerprint)
+        self.store.add(collected, rejected=rejected, fingerprint=fingerprint)
 
     def _parsed(self, where: Where | None, attribute: str | None = None) -> Query:
         return self._noted(parse(self.survey, where, attribute))

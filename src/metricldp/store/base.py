@@ -45,7 +45,11 @@ class Store(ABC):
 
     @abstractmethod
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
+        self,
+        collected: Any,
+        *,
+        rejected: Counter[str] | None = None,
+        fingerprint: str | None = None,
     ) -> None:
         """Count more reports in: a table, a Parquet file, or a stream of those and of bytes.
 

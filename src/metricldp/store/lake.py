@@ -57,9 +57,13 @@ class Lake(Tabled):
         return sum(place.n for place in self.places)
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
+        self,
+        collected: Any,
+        *,
+        rejected: Counter[str] | None = None,
+        fingerprint: str | None = None,
     ) -> None:
-        if refused is not None:
+        if rejected is not None:
             raise InvalidSpecError("engines do not read single reports; leave rejected= out")
         numbers = set(self.counted)
         place = sources.opened(

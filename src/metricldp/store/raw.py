@@ -56,14 +56,14 @@ class Raw(Tabled):
         survey: Agreement,
         collected: Any,
         *,
-        refused: Counter[str] | None = None,
+        rejected: Counter[str] | None = None,
         layout: str = "auto",
         fingerprint: str | None = None,
     ) -> Raw:
         """From a table of reports, a Parquet file of them, or their bytes; strictly checked."""
         # Not schema.empty_table(), which imports pandas.
         raw = cls(survey, pa.Table.from_batches([], arrow.schema(survey)), layout)
-        raw.add(collected, refused=refused, fingerprint=fingerprint)
+        raw.add(collected, rejected=rejected, fingerprint=fingerprint)
         return raw
 
     @property
@@ -71,11 +71,15 @@ class Raw(Tabled):
         return int(self.table.num_rows)
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
+        self,
+        collected: Any,
+        *,
+        rejected: Counter[str] | None = None,
+        fingerprint: str | None = None,
     ) -> None:
         counted = set(self.counted)
         found = pieces(
-            self.survey, collected, refused=refused, fingerprint=fingerprint, counted=counted
+            self.survey, collected, refused=rejected, fingerprint=fingerprint, counted=counted
         )
         self.table = pa.concat_tables([self.table, *found])
         self.counted = self._numbered(counted)

@@ -135,11 +135,15 @@ class Totals(Store):
         return self._n
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
+        self,
+        collected: Any,
+        *,
+        rejected: Counter[str] | None = None,
+        fingerprint: str | None = None,
     ) -> None:
         more, counted = Totals(self.survey, self.keep), set(self.counted)
         found = pieces(
-            self.survey, collected, refused=refused, fingerprint=fingerprint, counted=counted
+            self.survey, collected, refused=rejected, fingerprint=fingerprint, counted=counted
         )
         for table in found:
             for names in self.keep:
