@@ -6,6 +6,7 @@ On the command line it is that line on standard error, nothing on standard outpu
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import itertools
 import json
@@ -36,6 +37,7 @@ from metricldp import (
     Survey,
     SurveySpec,
     TightenedMetricWarning,
+    Weight,
 )
 from metricldp.basics.text import shown
 from metricldp.cli import main as cli
@@ -282,12 +284,37 @@ def test_unknown_mechanisms(mechanism):
             "planar-laplace",
             "'planar-laplace' randomizes several attributes together; name them in jo",
         ),
-        ("telepathy", "hierarchy-B, hierarchy-B-plain or hierarchy-B-unary (B = 2, 3, ...)"),
+        (
+            "telepathy",
+            "choose auto, geometric, threshold, randomized-response, additive, tight-constraints, "
+            "extremal, unary or a plug-in",
+        ),
     ],
 )
 def test_a_mechanism_that_was_meant(mechanism, needle):
     age = Integer(0, 9, epsilon=1, mechanism=mechanism, per=1)
     says(InvalidSpecError, lambda: Survey.design({"a": age}), needle)
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        Integer(0, 9, epsilon=1, mechanism="telepathy", per=1),
+        Continuous(0, 9, bins=3, epsilon=1, mechanism="telepathy", per=1),
+        Ordinal(["low", "high"], epsilon=1, mechanism="telepathy"),
+        Categorical(["a", "b"], epsilon=1, mechanism="telepathy"),
+        Weight(0, 9, private=True, epsilon=1, mechanism="telepathy"),
+    ],
+    ids=lambda described: described.kind,
+)
+def test_unknown_mechanism_names_at_most_eight_that_suit_the_attribute(described):
+    with pytest.raises(InvalidSpecError) as error:
+        Survey.design({"a": described})
+    names = str(error.value).partition("choose ")[2].removesuffix(" or a plug-in").split(", ")
+    assert 2 <= len(names) <= 8
+    for name in names:
+        Survey.design({"a": dataclasses.replace(described, mechanism=name)})
+        assert f'"{name}"' in Integer.__doc__
 
 
 def test_categories_have_no_hierarchies_to_choose():

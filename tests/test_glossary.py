@@ -93,8 +93,8 @@ EXTRAS = {
     "Lp": {"share"},
     "Regression": {"predict"},
     "Survey": {"asked"},
-    "Tally": {"of", "refused"},
-    "Totals": {"asked", "refused"},
+    "Tally": {"of"},
+    "Totals": {"asked"},
     "Waves": {"found"},
     "Workload": {"answers"},
 }
