@@ -91,7 +91,6 @@ EXTRAS = {
     "Continuous": {"said"},
     "Fit": {"shares"},
     "Lp": {"share"},
-    "Regression": {"predict"},
     "Survey": {"asked"},
     "Tally": {"of"},
     "Totals": {"asked"},
