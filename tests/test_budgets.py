@@ -78,7 +78,7 @@ TREES = {
     # whole trees, with all folders below them
     "src": (32_999, 36_843, "statistics name their target; notes on means and ranges"),
     "tests": (
-        44_102,
+        44_114,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names, "
         "labels of responses, groups of fits and pools, pages of the guide, wrong inputs, values "
