@@ -21,12 +21,17 @@ SLACK = 25
 BUDGETS = {
     # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
     "src/metricldp": (183, 203, ""),
-    "src/metricldp/answers": (6_422, 7_564, ""),
+    "src/metricldp/answers": (6_385, 7_564, ""),
     "src/metricldp/attributes": (
         1_492,
         1_346,
         "positions on a circle; bands by edges; a guarantee needs a distance; workload=; labels; "
-        "messages state remedies",
+        "messages state remedies; ranges beyond the domain have a note",
+    ),
+    "src/metricldp/basics": (
+        519,
+        516,
+        "errors about a missing file suggest a name; messages name the type of a table",
     ),
     "src/metricldp/basics": (521, 516, "errors about a missing file suggest a name"),
     "src/metricldp/channels": (2_212, 2_192, "fields name values that no report can have"),
@@ -36,7 +41,7 @@ BUDGETS = {
     "src/metricldp/collector/page": (1_236, 1_450, ""),
     "src/metricldp/design": (3_507, 3_796, "messages state remedies"),
     "src/metricldp/estimate": (
-        1_386,
+        1_377,
         0,
         "new: conditions, requests, tables and their text; replaces parts of answers and the page; "
         "errors of conditions state remedies; parts of tables keep simultaneous intervals",
@@ -45,7 +50,7 @@ BUDGETS = {
     "src/metricldp/lab/audit": (1_216, 1_227, ""),
     "src/metricldp/lab/peers": (1_829, 1_898, "add_up moved here from answers"),
     "src/metricldp/metrics": (1_025, 1_019, "Relative suggests the intended difference"),
-    "src/metricldp/planning": (1_271, 1_600, ""),
+    "src/metricldp/planning": (1_270, 1_600, ""),
     "src/metricldp/plot": (838, 1_130, ""),
     "src/metricldp/reports": (
         1_361,
@@ -53,7 +58,7 @@ BUDGETS = {
         "readers hide values; tables are identified by object; messages name rows and columns, "
         "and state remedies",
     ),
-    "src/metricldp/store": (1_605, 2_115, ""),
+    "src/metricldp/store": (1_590, 2_115, ""),
     "src/metricldp/store/engines": (386, 594, ""),
     "src/metricldp/survey": (
         1_634,
@@ -64,13 +69,13 @@ BUDGETS = {
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (32_991, 36_843, ""),
+    "src": (32_927, 36_843, ""),
     "tests": (
-        44_025,
+        44_029,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names, "
         "labels of responses, groups of fits and pools, pages of the guide, wrong inputs, values "
-        "that cannot be estimated",
+        "that cannot be estimated; targets of tests, notes of means and ranges, expected errors",
     ),
     "research": (802, 0, "scripts for the figures and tables of the paper, from lab/reproduce"),
 }

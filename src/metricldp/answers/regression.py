@@ -56,18 +56,16 @@ class Regression:
 
     def to_text(self, confidence_level: float = 0.95) -> str:
         """A table of the coefficients with p-values, and R^2 below it."""
-        rows: list[tuple[str, ...]] = [
-            ("", "coefficient", "SE", f"{percent(confidence_level)} CI", "p-value")
-        ]
+        header = ("", "coefficient", "SE", f"{percent(confidence_level)} CI", "p-value")
+        rows: list[tuple[str, ...]] = [header]
         for label, one in self.coefficients:
             display = one.display(confidence_level)
             p = p_text(one.pvalue())
             rows.append((label, display.value, display.stderr, display.interval, p))
         against = [f"{base} is the reference level of {k}" for k, base in self.base.items()]
-        notes = [*against, *self.notes]
         r_squared = f"R^2 {self.r_squared.to_text(confidence_level)}"
         title = f"{self.question}, for the {self.target}"
-        return "\n".join([title, table(rows), r_squared, *notes])
+        return "\n".join([title, table(rows), r_squared, *against, *self.notes])
 
     def __str__(self) -> str:
         return self.to_text()

@@ -19,9 +19,7 @@ _MOST_LETTERS = 80
 
 def shown(value: object) -> str:
     """A value as Python writes it, on one line and never long; of a column or table its type."""
-    if hasattr(value, "__len__") and not isinstance(
-        value, str | bytes | Sequence | Mapping | Set | type
-    ):
+    if hasattr(value, "__len__") and not isinstance(value, Sequence | Mapping | Set | type):
         return f"a {type(value).__name__}"
     try:
         text = repr(value)

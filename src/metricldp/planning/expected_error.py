@@ -24,6 +24,7 @@ from metricldp.reports.files import read_positions
 from metricldp.survey.agreement import Agreement
 
 MOST_RESPONDENTS = 10**15
+_PRIORS = {"uniform": "uniform values", "worst": "the worst case"}
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class ExpectedError:
     """Standard error, in `unit`."""
     unit: str
     """Unit of the estimate, such as people."""
-    prior: str = "uniform"
-    """How values are distributed: "uniform", "worst" or "given"."""
+    prior: str = "uniform values"
+    """How values are distributed, in words."""
     n: int | None = None
     """The number of respondents, if the estimate is a count of some of them."""
 
@@ -44,16 +45,12 @@ class ExpectedError:
         return normal_reach(confidence_level) * self.stderr
 
     def __str__(self) -> str:
-        fraction = useless = ""
-        if self.n is not None:
-            fraction = f", {_digits(100 * self.stderr / self.n, 2)}% of n"
-            useless = "; the SE is above n: use more respondents" * (self.stderr > self.n)
-        error = f"SE {_digits(self.stderr)} {self.unit}{fraction}"
+        n = self.n or math.inf
+        percentage = f", {_digits(100 * self.stderr / n, 2)}% of n" if self.n else ""
+        note = "; the SE is above n: use more respondents" if n < self.stderr else ""
         margin = f"95% margin of error {_digits(self.margin())}"
-        return f"{error} ({margin}), for {_PRIORS[self.prior]}{useless}"
-
-
-_PRIORS = {"uniform": "uniform values", "worst": "the worst case", "given": "the given prior"}
+        error = f"SE {_digits(self.stderr)} {self.unit}{percentage} ({margin})"
+        return f"{error}, for {self.prior}{note}"
 
 
 def _digits(number: float, count: int = 4) -> str:
@@ -72,7 +69,7 @@ def expected_error(
 ) -> ExpectedError:
     """The error of a count, of the sum of a weight, or of the rows of a workload."""
     n, prior, weights = expected(n, prior, weights)
-    words = prior if isinstance(prior, str) else "given"
+    words = "the given prior" if not isinstance(prior, str) else _PRIORS.get(prior, prior)
     if attribute is None and workload is None:
         query = parse(survey, where, next(iter(weights or ()), None))
         error = predicted(survey, query, n, prior, weights)

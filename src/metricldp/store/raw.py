@@ -21,7 +21,7 @@ from metricldp.reports import arrow, parquet
 from metricldp.reports.bytes import pack
 from metricldp.reports.incoming import pieces
 from metricldp.store import cubes, scan
-from metricldp.store.base import REPORTS, Sums
+from metricldp.store.base import REPORTS, Rejected, Sums
 from metricldp.store.bits import Batch, BitColumns, Product, counts_from_reports
 from metricldp.store.readings import Readings
 from metricldp.store.tabled import Tabled
@@ -71,11 +71,7 @@ class Raw(Tabled):
         return int(self.table.num_rows)
 
     def add(
-        self,
-        collected: Any,
-        *,
-        rejected: Counter[str] | None = None,
-        fingerprint: str | None = None,
+        self, collected: Any, *, rejected: Rejected = None, fingerprint: str | None = None
     ) -> None:
         counted = set(self.counted)
         found = pieces(
