@@ -39,7 +39,7 @@ BUDGETS = {
     "src/metricldp/coins": (436, 484, ""),
     "src/metricldp/collector": (2_108, 2_206, ""),
     "src/metricldp/collector/page": (1_236, 1_450, ""),
-    "src/metricldp/design": (3_507, 3_796, "messages state remedies"),
+    "src/metricldp/design": (3_519, 3_796, "messages state remedies"),
     "src/metricldp/estimate": (
         1_377,
         0,
@@ -69,9 +69,9 @@ BUDGETS = {
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (32_927, 36_843, ""),
+    "src": (32_939, 36_843, ""),
     "tests": (
-        44_029,
+        44_026,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names, "
         "labels of responses, groups of fits and pools, pages of the guide, wrong inputs, values "

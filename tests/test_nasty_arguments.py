@@ -290,7 +290,7 @@ CALLS = {
     "waves.sum": (WAVES.sum, {"attribute": "income"}),
     "waves.mean": (WAVES.mean, {"attribute": "income"}),
     "waves.quantile": (WAVES.quantile, {"attribute": "income", "q": 0.5}),
-    "waves changes": (WAVES.count().changes, {}),
+    "waves differences": (WAVES.count().differences, {}),
     "Fit.count": (FIT.count, {}),
     "fit.fraction": (FIT.fraction, {}),
     "fit.sum": (FIT.sum, {"attribute": "income"}),
