@@ -21,7 +21,7 @@ SLACK = 25
 BUDGETS = {
     # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
     "src/metricldp": (183, 203, ""),
-    "src/metricldp/answers": (6_385, 7_564, ""),
+    "src/metricldp/answers": (6_386, 7_564, ""),
     "src/metricldp/attributes": (
         1_492,
         1_346,
@@ -33,7 +33,6 @@ BUDGETS = {
         516,
         "errors about a missing file suggest a name; messages name the type of a table",
     ),
-    "src/metricldp/basics": (521, 516, "errors about a missing file suggest a name"),
     "src/metricldp/channels": (2_212, 2_192, "fields name values that no report can have"),
     "src/metricldp/cli": (1_165, 1_900, ""),
     "src/metricldp/coins": (436, 484, ""),
@@ -69,9 +68,9 @@ BUDGETS = {
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (32_939, 36_843, ""),
+    "src": (32_940, 36_843, ""),
     "tests": (
-        44_026,
+        44_038,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names, "
         "labels of responses, groups of fits and pools, pages of the guide, wrong inputs, values "
