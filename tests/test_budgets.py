@@ -21,7 +21,7 @@ SLACK = 25
 BUDGETS = {
     # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
     "src/metricldp": (183, 203, ""),
-    "src/metricldp/answers": (6_386, 7_564, ""),
+    "src/metricldp/answers": (6_382, 7_564, ""),
     "src/metricldp/attributes": (
         1_492,
         1_346,
@@ -58,7 +58,7 @@ BUDGETS = {
         "and state remedies",
     ),
     "src/metricldp/store": (1_590, 2_115, ""),
-    "src/metricldp/store/engines": (386, 594, ""),
+    "src/metricldp/store/engines": (387, 594, ""),
     "src/metricldp/survey": (
         1_634,
         1_021,
@@ -68,9 +68,9 @@ BUDGETS = {
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (32_940, 36_843, ""),
+    "src": (32_937, 36_843, ""),
     "tests": (
-        44_038,
+        44_117,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names, "
         "labels of responses, groups of fits and pools, pages of the guide, wrong inputs, values "

@@ -332,7 +332,8 @@ class Current(Version02):
         if kind == "quantile":
             quantile = tally.quantile(attribute, query["q"], where, **target)
             low, high = quantile.confidence_interval()
-            return {"value": [quantile.value], "low": [low], "high": [high]}
+            ends = {"low": [low], "high": [high], "envelope": [_envelope(quantile)]}
+            return {"value": [quantile.value], **ends}
         if kind == "cdf":
             cdf = tally.cdf(attribute, where, **target)
             low, high = (column.tolist() for column in cdf.confidence_interval())
@@ -342,7 +343,8 @@ class Current(Version02):
             return _estimates(tally.histogram(attribute, where, **target), _interval)
         if kind == "top_k":
             top = tally.top_k(attribute, query["k"], where, **target)
-            return {"label": [_label(label) for label in top.labels], "value": list(top.values)}
+            values = [estimate.value for _, estimate in top]  # a table has NaN without an SE
+            return {"label": [_label(label) for label in top.labels], "value": values}
         if kind == "workload":
             workload = tally.workload(attribute, query["matrix"], where, **target)
             return _estimates(workload, _interval)
