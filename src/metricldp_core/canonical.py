@@ -1,0 +1,174 @@
+"""Canonical JSON (RFC 8785), and strict reading of the objects in it.
+
+Equal data have equal text in every language: keys in order, no spaces, no escapes that JSON does
+not require, numbers as JavaScript writes them. Integers of 2^53 and above are text, because not
+every language reads them as numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NoReturn
+
+from metricldp_core.errors import InvalidManifestError
+
+LARGEST_NUMBER = 1 << 53
+_WORD = re.compile("[0-9a-f]{16}")
+_FRACTION = re.compile("[1-9][0-9]{0,1999}(/[1-9][0-9]{0,1999})?")
+
+
+def canonical(data: Any) -> str:
+    """The canonical text of plain data: mappings, lists, strings, numbers, true, false and null."""
+    if isinstance(data, str):
+        return _text(data)
+    if isinstance(data, Mapping):
+        keys = sorted(data, key=lambda key: key.encode("utf-16-be"))
+        return "{" + ",".join(f"{_text(key)}:{canonical(data[key])}" for key in keys) + "}"
+    if isinstance(data, list | tuple):
+        return "[" + ",".join(canonical(item) for item in data) + "]"
+    if data is None or isinstance(data, bool):
+        return json.dumps(data)
+    if type(data) not in (int, float):
+        raise TypeError(f"{type(data).__name__} is not plain data; use Python's own numbers")
+    return _number(data)
+
+
+_text = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _number(number: float) -> str:
+    """The shortest digits that read back as the same double, in the way of JavaScript."""
+    if (isinstance(number, int) and abs(number) > LARGEST_NUMBER) or not math.isfinite(number):
+        raise ValueError(f"{number} is not a number in every language")
+    if number == int(number) and abs(number) <= LARGEST_NUMBER:
+        return str(int(number))
+    sign, digits, exponent = Decimal(repr(float(number))).normalize().as_tuple()
+    text, point = "".join(map(str, digits)), len(digits) + int(exponent)
+    if -6 < point <= 0:
+        text = "0." + "0" * -point + text
+    elif 0 < point <= 21:
+        text = text.ljust(point, "0")
+        text = f"{text[:point]}.{text[point:]}".rstrip(".")
+    else:
+        fraction = f".{text[1:]}" if text[1:] else ""
+        text = f"{text[0]}{fraction}e{'+' if point > 0 else '-'}{abs(point - 1)}"
+    return "-" * sign + text
+
+
+def word(probability: int) -> str:
+    """A probability over 2^64, or a 64-bit word, as 16 hexadecimal digits."""
+    return f"{probability:016x}"
+
+
+def parsed(text: str) -> Any:
+    """The data of a JSON text in which no object has a key twice."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        why = str(error) if isinstance(error, InvalidManifestError) else "not valid JSON"
+        raise InvalidManifestError(f"the manifest is {why}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise InvalidManifestError("not valid: an object has a key twice")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise InvalidManifestError(f"not valid JSON: it has {name}")
+
+
+class Entry:
+    """One object of a manifest: each key is read once, with its type and limits.
+
+    `done` raises an error if a key has not been read, so nothing in a manifest is ignored.
+    """
+
+    def __init__(self, data: object, path: str) -> None:
+        self.path = path
+        if not isinstance(data, dict):
+            self.reject("is not an object")
+        self._rest = dict(data)
+
+    def reject(self, why: str) -> NoReturn:
+        raise InvalidManifestError(f"the manifest is invalid: {self.path} {why}")
+
+    def done(self) -> None:
+        for key in self._rest:
+            self.reject(f"has an unknown key {key!r:.40}")
+
+    def has(self, key: str) -> bool:
+        return key in self._rest
+
+    def any(self, key: str) -> Any:
+        if key not in self._rest:
+            self.reject(f"has no {key}")
+        return self._rest.pop(key)
+
+    def entry(self, key: str) -> Entry:
+        return Entry(self.any(key), f"{self.path}.{key}")
+
+    def list(self, key: str, least: int, most: int) -> list[Any]:
+        found = self.any(key)
+        if not isinstance(found, list) or not least <= len(found) <= most:
+            self.reject(f"needs {key}, a list of {least:,} to {most:,}")
+        return found
+
+    def text(self, key: str) -> str:
+        found = self.any(key)
+        if not isinstance(found, str) or not found.strip() or not found.isprintable():
+            self.reject(f"needs {key}, a line of text")
+        return found
+
+    def true(self, key: str) -> bool:
+        """Whether the key is there; its value can only be true."""
+        if not self.has(key):
+            return False
+        if self.any(key) is not True:
+            self.reject(f"has {key} that is not true")
+        return True
+
+    def whole(self, key: str, least: int, most: int) -> int:
+        return self.whole_of(self.any(key), key, least, most)
+
+    def whole_of(self, found: object, key: str, least: int, most: int) -> int:
+        if type(found) is not int or not least <= found <= most:
+            self.reject(f"needs {key}, a whole number from {least:,} to {most:,}")
+        return found
+
+    def number(self, key: str) -> float:
+        return self.number_of(self.any(key), key)
+
+    def number_of(self, found: object, key: str) -> float:
+        if type(found) not in (int, float) or not abs(found) <= 1e300:  # type: ignore[arg-type]
+            self.reject(f"needs {key}, a finite number")
+        return float(found)  # type: ignore[arg-type]
+
+    def probability(self, key: str, least: int = 0) -> int:
+        return self.probability_of(self.any(key), key, least)
+
+    def probability_of(self, found: object, key: str, least: int = 0) -> int:
+        """16 hexadecimal digits."""
+        if not isinstance(found, str) or not _WORD.fullmatch(found) or int(found, 16) < least:
+            self.reject(f"needs {key}, 16 hexadecimal digits of at least {least}")
+        return int(found, 16)
+
+    def probabilities(self, key: str, least: int, most: int) -> tuple[int, ...]:
+        return tuple(self.probability_of(p, key) for p in self.list(key, least, most))
+
+    def fraction(self, key: str) -> Fraction:
+        return self.fraction_of(self.any(key), key)
+
+    def fraction_of(self, found: object, key: str) -> Fraction:
+        """A positive fraction in lowest terms, as text such as 3/2."""
+        fraction = Fraction(found) if isinstance(found, str) and _FRACTION.fullmatch(found) else 0
+        if not fraction or str(fraction) != found:
+            self.reject(f"needs {key}, a positive fraction such as 3/2")
+        return fraction

@@ -1,0 +1,117 @@
+"""Exact comparisons of fractions with powers of e.
+
+A guarantee compares a ratio of integers with e^E for a rational E. e^E is enclosed between two
+fractions, and the enclosure is refined until it decides. This is the only module in which a real
+number meets an integer.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+WORD = 1 << 64
+"""Probabilities are integers over this denominator, everywhere."""
+_LONG = 1 << 12
+"""Binary digits of a denominator from which on a ratio is rounded up."""
+
+
+def exp_bounds(exponent: Fraction, precision: int = 256) -> tuple[Fraction, Fraction]:
+    """Two fractions with lower <= e^exponent <= upper, close to 2^-precision relative."""
+    if exponent < 0:
+        lower, upper = exp_bounds(-exponent, precision)
+        return 1 / upper, 1 / lower
+    halvings = math.ceil(exponent).bit_length() + 8
+    scale = precision + 2 * halvings + 16
+    one = 1 << scale
+    numerator, denominator = exponent.numerator, exponent.denominator << halvings
+    # The Taylor series of the halved exponent, which is below 2^-8: every term is truncated down.
+    # For the upper bound the remainder and one unit for each truncation are added.
+    term, lower_sum, terms = one, one, 0
+    while term:
+        terms += 1
+        term = term * numerator // (denominator * terms)
+        lower_sum += term
+    upper_sum = lower_sum + 2 * terms + 2
+    for _ in range(halvings):
+        lower_sum = lower_sum * lower_sum >> scale
+        upper_sum = (upper_sum * upper_sum >> scale) + 1
+    return Fraction(lower_sum, one), Fraction(upper_sum, one)
+
+
+def at_most_exp(ratio: Fraction, exponent: Fraction) -> bool:
+    """Whether ratio <= e^exponent, decided without rounding.
+
+    e to a rational power other than 0 is irrational, so a higher precision always decides.
+    """
+    if exponent == 0:
+        return ratio <= 1
+    if exponent > 0 and ratio.numerator <= ratio.denominator << floor(exponent):
+        return True  # because 2 < e
+    precision = 256
+    while True:
+        lower, upper = exp_bounds(exponent, precision)
+        if ratio <= lower:
+            return True
+        if ratio >= upper:
+            return False
+        precision *= 2
+
+
+def log_bounds(value: Fraction) -> tuple[Fraction, Fraction]:
+    """The two multiples of 2^-128 next to ln value, lower < ln value <= upper.
+
+    Newton's steps from a double find them, exponentials prove them: the result does not depend on
+    the machine's logarithm.
+    """
+    guess = Fraction(logarithm(value))
+    for _ in range(2):
+        better = guess + value * exp_bounds(-guess)[0] - 1
+        guess = Fraction(floor(better * (1 << 192)), 1 << 192)
+    unit = Fraction(1, 1 << 128)
+    lower = floor(guess / unit) * unit
+    while at_most_exp(value, lower):
+        lower -= unit
+    while not at_most_exp(value, lower + unit):
+        lower += unit
+    return lower, lower + unit
+
+
+def logarithm(ratio: Fraction) -> float:
+    """The natural logarithm of a positive fraction of any size, to double precision."""
+    above, below = ratio.numerator, ratio.denominator
+    if abs(above - below) * 4 < below:
+        return math.log1p((above - below) / below)
+    return math.log(above) - math.log(below)
+
+
+def shortened(ratio: Fraction) -> Fraction:
+    """The ratio; if its denominator has more than 4,096 bits, rounded up to 512 of them."""
+    if ratio.denominator.bit_length() <= _LONG:
+        return ratio
+    return Fraction(ceil(ratio * (1 << _LONG // 8)), 1 << _LONG // 8)
+
+
+def power(ratio: Fraction, exponent: int) -> Fraction:
+    """ratio^exponent by squaring, rounded up if it grows long."""
+    result = Fraction(1)
+    while exponent:
+        if exponent & 1:
+            result = shortened(result * ratio)
+        ratio, exponent = shortened(ratio * ratio), exponent >> 1
+    return result
+
+
+def decimal(number: float) -> Fraction:
+    """The decimal that a float is written as: 0.1 is one tenth, not the nearest binary number."""
+    return Fraction(repr(float(number)))
+
+
+def ceil(value: Fraction) -> int:
+    """The smallest integer that is not below a fraction."""
+    return -(-value.numerator // value.denominator)
+
+
+def floor(value: Fraction) -> int:
+    """The largest integer that is not above a fraction."""
+    return value.numerator // value.denominator

@@ -1,0 +1,241 @@
+"""Sentences about the guarantee, written from the numbers of a manifest.
+
+A factor says how many times as likely a report can be for one value as for another: e^epsilon of
+the two. Factors and epsilons are rounded up, so no sentence is stronger than the guarantee. There
+is no other source of such sentences: certificates, explanations, consent texts and the page of a
+client all use these.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from decimal import ROUND_UP, Context
+from fractions import Fraction
+from math import floor, log10
+from typing import Any
+
+from metricldp_core.distributions import Memoised
+from metricldp_core.exact import ceil, decimal, exp_bounds, log_bounds, logarithm
+from metricldp_core.manifest import Field, Manifest
+from metricldp_core.metrics import Graph, Line, Uniform
+from metricldp_core.values import Bins, Domain, Names, Points, Response, WholeNumbers
+
+LARGEST_FACTOR = 13
+"""From this epsilon on factors are written as powers of e."""
+_MOST_NAMES = 5
+
+
+def rounded_up(number: Fraction, digits: int = 4) -> str:
+    """A number in few digits, rounded up."""
+    context = Context(prec=digits, rounding=ROUND_UP)
+    return f"{context.divide(number.numerator, number.denominator).normalize():f}"
+
+
+def factor(epsilon: Fraction) -> str:
+    """e^epsilon in three digits, rounded up; from e^13 on as a power of e."""
+    if epsilon >= LARGEST_FACTOR:
+        return f"e^{rounded_up(epsilon)}"
+    ratio = exp_bounds(epsilon)[1]
+    above_one = float(ratio - 1)
+    digits = 2 - floor(log10(above_one if above_one < 0.1 else float(ratio)))
+    digits = min(max(digits, 0), 12)
+    return f"{ceil(ratio * 10**digits) / 10**digits:,.{digits}f}"
+
+
+def times(epsilon: Fraction) -> str:
+    return f"at most {factor(epsilon)} times as likely"
+
+
+def largest_epsilon(field: Field) -> Fraction:
+    """The epsilon of any two values of a field: what the metric or the distribution guarantees."""
+    assert field.metric is not None
+    assert field.distribution is not None
+    largest, ratio = field.metric.largest(), field.distribution.largest_ratio()
+    if field.stochastic or logarithm(ratio) > float(largest) - 1e-9:
+        return largest
+    return min(largest, log_bounds(ratio)[1])
+
+
+def close_values(field: Field, k: int = 0) -> tuple[str, Fraction] | None:
+    """The values of attribute k that are close, in words, and the largest epsilon between them.
+
+    None if no pair of values has a larger epsilon.
+    """
+    domain, metric = field.domains[k], field.metric
+    if isinstance(metric, Uniform | None) or isinstance(domain, Response):
+        return None
+    distance = _along(field, k)
+    if domain.within is not None:
+        words = f"one {domain.name} as for another within {_grouped(domain.within)}"
+        if isinstance(domain, Names):
+            words += " level" if domain.within == "1" else " levels"
+        epsilon = _within(domain, distance, Fraction(domain.within))
+    elif domain.ratio is not None:
+        percent = f"{float(100 * Fraction(domain.ratio)):g}"
+        words = f"one {domain.name} as for another that differs by {percent} %"
+        epsilon = _reached(domain, distance, lambda end: end * (1 + Fraction(domain.ratio or 0)))
+    else:
+        words, epsilon = _closest(field)
+    return (words, epsilon) if epsilon < largest_epsilon(field) else None
+
+
+Distance = Callable[[Any, Any], Fraction]
+
+
+def _along(field: Field, k: int) -> Distance:
+    """The distance of two values of attribute k, all else being equal, by their positions."""
+    metric, stride = field.metric, 1
+    for domain in field.domains[k + 1 :]:
+        stride *= domain.size
+    if isinstance(metric, Line) and field.stochastic and metric.width == 1:
+        # Between points distances are proportional: `linear` is about points alone.
+        return lambda x, y: min(metric.epsilon * abs(x - y), metric.largest())
+    if isinstance(metric, Line):
+        return lambda x, y: metric.at(abs(x - y))
+    assert metric is not None
+    return lambda x, y: metric.distance(int(x) * stride, int(y) * stride)
+
+
+def _within(domain: Domain, distance: Distance, within: Fraction) -> Fraction:
+    """The largest epsilon of two values that are at most so far apart."""
+    last: int = domain.size // 2 if getattr(domain, "cyclic", False) else domain.size - 1
+    if isinstance(domain, Bins) and domain.given:
+        return _reached(domain, distance, lambda end: end + within)
+    if isinstance(domain, Points):
+        step = (decimal(domain.high) - decimal(domain.low)) / (domain.points - 1)
+        return distance(0, min(within / step, last))
+    if isinstance(domain, Bins):
+        # Two values of one distance can be one bin more apart than its whole bins.
+        steps = ceil(within / ((decimal(domain.high) - decimal(domain.low)) / domain.bins))
+    else:
+        steps = max(within.numerator // within.denominator, 1)
+    return distance(0, min(steps, last))
+
+
+def _reached(domain: Domain, distance: Distance, reach: Callable[[Fraction], Fraction]) -> Fraction:
+    """The largest epsilon of two values of which the larger is at most reach(the smaller)."""
+    if isinstance(domain, Bins):
+        edges = [decimal(edge) for edge in domain.edges]
+        lows, highs, find = edges[:-1], edges[1:], bisect_left  # a value is below its upper edge
+    else:
+        assert isinstance(domain, WholeNumbers)
+        lows = highs = [Fraction(domain.low + x) for x in range(domain.size)]
+        find = bisect_right
+    last = (find(lows, reach(high)) - 1 for high in highs)
+    return max(distance(x, other) for x, other in enumerate(last))
+
+
+def _closest(field: Field) -> tuple[str, Fraction]:
+    """The closest two values in words, or the sensitive ones."""
+    domain, metric = field.domains[0], field.metric
+    assert metric is not None
+    x, other = metric.smallest()
+    epsilon = metric.limit(x, other).epsilon
+    if isinstance(metric, Graph) and (sensitive := metric.sensitive()):
+        names = ", ".join(_label(domain, place) for place in sensitive[:_MOST_NAMES])
+        more = len(sensitive) - _MOST_NAMES
+        names += f" and {more} more" if more > 0 else ""
+        return f"one {domain.name} as for another if one is {names}", epsilon
+    pair = f"{_label(domain, x)} as for {_label(domain, other)}"
+    return f"{pair}, the closest two values", epsilon
+
+
+def _label(domain: Domain, position: int) -> str:
+    if isinstance(domain, Names):
+        return domain.names[position]
+    if isinstance(domain, WholeNumbers):
+        return str(domain.low + position)
+    return f"bin {position + 1}"
+
+
+def _grouped(number: str) -> str:
+    """A decimal number with thousands apart, if there are five digits or more."""
+    whole, point, rest = number.partition(".")
+    return f"{int(whole):,}{point}{rest}" if len(whole) > 4 else number
+
+
+def no_response(field: Field, response: Field) -> Fraction:
+    """The largest epsilon between a value and no response.
+
+    A missing response takes the position of the middle, so two fields of a report differ: the
+    value, and whether there is one.
+    """
+    domain, metric = field.domains[0], field.metric
+    assert metric is not None
+    last = domain.size - 1
+    if field.stochastic:
+        far = _along(field, 0)(0, Fraction(last, 2))
+    elif isinstance(metric, Graph):
+        middle = domain.size // 2
+        far = metric.step * max(metric.distances_from(middle))
+    else:
+        middle = domain.position(domain.middle)
+        far = max(metric.distance(middle, 0), metric.distance(middle, last))
+        if isinstance(metric, Line) and metric.ring:
+            far = metric.largest()
+    return min(far, largest_epsilon(field)) + largest_epsilon(response)
+
+
+def field_guarantee(field: Field, response: Field | None = None, k: int = 0) -> str:
+    """The guarantee of one attribute in one to three sentences."""
+    name, across, close = field.domains[k].name, largest_epsilon(field), close_values(field, k)
+    if close is None:
+        text = f"A report is {times(across)} for one {name} as for another."
+    else:
+        text = f"A report is {times(close[1])} for {close[0]}, "
+        text += f"and at most {factor(across)} times for any two."
+    if response is not None:
+        text += f" It is {times(no_response(field, response))} for a value as for no response."
+    if isinstance(field.distribution, Memoised):
+        text += " This holds for all reports of one response together. "
+        text += "Each different response counts again."
+    return text
+
+
+def total_epsilon(manifest: Manifest) -> Fraction:
+    """The largest epsilon between two respondents, comparable with plain epsilon-LDP."""
+    total = Fraction(0)
+    for field, response in fields_with_responses(manifest):
+        across = largest_epsilon(field)
+        total += across if response is None else max(across, no_response(field, response))
+    return total
+
+
+def fields_with_responses(manifest: Manifest) -> list[tuple[Field, Field | None]]:
+    """The private fields, each with the field that says whether there is a response."""
+    private = [field for field in manifest.fields if field.distribution is not None]
+    by_name = {f.domains[0].name: f for f in private if isinstance(f.domains[0], Response)}
+    return [
+        (field, by_name.get(field.domains[0].name) if len(field.domains) == 1 else None)
+        for field in private
+        if not isinstance(field.domains[0], Response)
+    ]
+
+
+def sentences(manifest: Manifest) -> list[str]:
+    """The guarantee of each attribute and group, and of all attributes together."""
+    found = []
+    for field, response in fields_with_responses(manifest):
+        for k, domain in enumerate(field.domains):
+            found.append(f"{domain.name}: {field_guarantee(field, response, k)}")
+        if len(field.domains) > 1:
+            names = " and ".join(domain.name for domain in field.domains)
+            found.append(f"{names}: {group_guarantee(field)}")
+    for field in manifest.fields:
+        if field.distribution is None:
+            found.append(f"{field.name}: The value is sent without protection.")
+    together = total_epsilon(manifest)
+    found.append(
+        f"All attributes together: A report is {times(together)} for one respondent as for another "
+        f"(epsilon {rounded_up(together)})."
+    )
+    return found
+
+
+def group_guarantee(field: Field) -> str:
+    """The guarantee of attributes that are randomized jointly."""
+    return (
+        f"A report is {times(largest_epsilon(field))} for one respondent as for another who "
+        "differs in these attributes alone."
+    )

@@ -1,0 +1,167 @@
+"""Manifests: all that a device needs of a survey, as one line of canonical JSON.
+
+A manifest lists the fields of a report. A field has the domains of one attribute, or of several
+that are randomized jointly, the metric that it guarantees and the output distribution that draws
+it, as integers. The fingerprint of a survey is the SHA-256 of its manifest, so an app that states
+the fingerprint accepts no other. A manifest has no text about the guarantee: `guarantee` writes it
+from the numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from metricldp_core import levels  # noqa: F401 - registers its distributions
+from metricldp_core.canonical import Entry, canonical, parsed
+from metricldp_core.distributions import MOST_BITS, SUPPORTED, Distribution, read_distribution
+from metricldp_core.metrics import Metric, read_metric
+from metricldp_core.random_words import Words
+from metricldp_core.values import Domain, PublicWeight, Response, read_domain
+
+FORMAT = 1
+LONGEST_MANIFEST = 1 << 24
+MOST_ATTRIBUTES = 1000
+MOST_PROBABILITIES = 1 << 22
+"""Positions and reports of all fields together, so that a manifest is read in a moment."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One part of a report."""
+
+    domains: tuple[Domain, ...]
+    metric: Metric | None = None
+    distribution: Distribution | None = None
+    """None for a public weight."""
+
+    @property
+    def name(self) -> str:
+        names = "+".join(domain.name for domain in self.domains)
+        return f"{names}=response" if isinstance(self.domains[0], Response) else names
+
+    @property
+    def bits(self) -> int:
+        return 64 if self.distribution is None else self.distribution.bits
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether positions are rounded at random."""
+        return self.domains[0].stochastic
+
+    def position(self, positions: list[int]) -> int:
+        """The position of the field from those of its attributes: cells are flattened."""
+        found = positions[0]
+        for domain, position in zip(self.domains[1:], positions[1:], strict=True):
+            found = found * domain.size + position
+        return found
+
+    def draw(self, position: int, words: Words) -> int:
+        """Randomize a position; a public weight is sent as it is."""
+        if self.distribution is None:
+            return position
+        return self.distribution.draw(words.round(position) if self.stochastic else position, words)
+
+    def is_possible(self, report: int) -> bool:
+        """Whether an integer of `bits` bits can be this part of a report."""
+        if self.distribution is not None:
+            return self.distribution.is_possible(report)
+        domain = self.domains[0]
+        assert isinstance(domain, PublicWeight)
+        return domain.is_possible(report)
+
+    def to_data(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"attributes": [domain.to_data() for domain in self.domains]}
+        if self.metric is None or self.distribution is None:
+            return data
+        return data | {
+            "metric": self.metric.to_data(),
+            "distribution": self.distribution.to_data(),
+        }
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The fields of a report, in order."""
+
+    fields: tuple[Field, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Manifest:
+        """Read a manifest; whatever is unknown, missing or too large raises an error."""
+        if len(text) > LONGEST_MANIFEST:
+            _reject(f"has more than {LONGEST_MANIFEST:,} characters")
+        data = parsed(text)
+        top = Entry(data, "manifest")
+        if top.whole("metricldp", 0, 1 << 53) != FORMAT:
+            top.reject(f"has another format than {FORMAT}")
+        fields = top.list("fields", 1, 2 * MOST_ATTRIBUTES)
+        top.done()
+        found = cls(tuple(_field(Entry(one, f"fields[{k}]")) for k, one in enumerate(fields)))
+        found._check()
+        if found.text != text:
+            top.reject("is not in canonical form")
+        return found
+
+    def _check(self) -> None:
+        """Check what concerns several fields."""
+        names = [domain.name for domain in self.domains]
+        asked = [d.name for d in self.domains if not isinstance(d, Response)]
+        optional = [domain.name for domain in self.domains if domain.optional]
+        responses = [domain.name for domain in self.domains if isinstance(domain, Response)]
+        if len(set(asked)) < len(asked) or sorted(optional) != sorted(responses):
+            _reject("needs different names, and one response field for each optional attribute")
+        if len(names) > 2 * MOST_ATTRIBUTES or all(f.distribution is None for f in self.fields):
+            _reject(f"needs 1 to {MOST_ATTRIBUTES:,} attributes, one of them private")
+        if sum(field.bits for field in self.fields) > MOST_BITS:
+            _reject(f"has reports of more than {MOST_BITS // 8:,} bytes")
+
+    @cached_property
+    def domains(self) -> list[Domain]:
+        """The domains of all fields, in order."""
+        return [domain for field in self.fields for domain in field.domains]
+
+    @cached_property
+    def text(self) -> str:
+        """The manifest as canonical JSON."""
+        return canonical({"metricldp": FORMAT, "fields": [f.to_data() for f in self.fields]})
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the text, in hexadecimal digits."""
+        return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
+
+
+def _reject(why: str) -> None:
+    Entry({}, "manifest").reject(why)
+
+
+def _field(entry: Entry) -> Field:
+    attributes = entry.list("attributes", 1, 8)
+    domains = []
+    for k, data in enumerate(attributes):
+        of = Entry(data, f"{entry.path}.attributes[{k}]")
+        domains.append(read_domain(of))
+        of.done()
+    if isinstance(domains[0], PublicWeight) and len(domains) == 1:
+        entry.done()
+        return Field(tuple(domains))
+    size = prod(domain.size for domain in domains)
+    if len(domains) > 1 and any(not _can_be_joint(domain) for domain in domains):
+        entry.reject("has attributes that cannot be randomized jointly")
+    distribution = read_distribution(entry.entry("distribution"), SUPPORTED)
+    if distribution.size != size:
+        entry.reject(f"has a distribution of {distribution.size:,} positions, needs {size:,}")
+    metric = read_metric(entry.entry("metric"), size)
+    if getattr(metric, "ring", False) and domains[0].stochastic:
+        entry.reject("has a ring of values that are rounded at random")
+    entry.done()
+    return Field(tuple(domains), metric, distribution)
+
+
+def _can_be_joint(domain: Domain) -> bool:
+    special = isinstance(domain, Response | PublicWeight) or domain.stochastic or domain.optional
+    return not special and domain.kind != "weight"

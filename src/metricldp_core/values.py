@@ -1,0 +1,459 @@
+"""Domains of attributes: a response to a position, or an error that does not show the response.
+
+Responses that are accepted or clipped take the same steps whatever their size: there are no
+shortcuts and no exceptions on the way. A missing response to an optional attribute takes the
+position of the middle of the domain, by the same steps.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import sys
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, NoReturn, Self
+
+from metricldp_core.canonical import LARGEST_NUMBER, Entry
+from metricldp_core.distributions import MOST_POSITIONS
+from metricldp_core.errors import InvalidValueError
+from metricldp_core.random_words import FRACTION_BITS
+
+_NUMBER = re.compile(
+    r"[+-]?(inf|infinity|nan|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)", re.ASCII | re.IGNORECASE
+)
+_DECIMAL = re.compile(r"(?=.*[1-9])(0|[1-9][0-9]{0,19})(\.[0-9]{0,19}[1-9])?")
+_MISSING = ("NAType", "NaTType")
+"""Types of missing values of pandas."""
+_LONGEST_TEXT = 1_000
+_LARGEST = int(sys.float_info.max)
+_ZERO = Decimal(0)
+_MOST_NAMES = 1 << 12
+_LISTED = 8
+
+
+@dataclass(frozen=True)
+class Domain(ABC):
+    """The values of an attribute."""
+
+    name: str
+    optional: bool = False
+    within: str | None = None
+    """Which values the survey calls close: at most so far apart, as decimal text."""
+    ratio: str | None = None
+    """Or one larger than the other by at most this part of it."""
+
+    kind: ClassVar[str]
+    stochastic: ClassVar[bool] = False
+    """Whether positions are in units of 2^-32, to be rounded at random."""
+
+    @property
+    def middle(self) -> Any:
+        """The value that stands for a missing response."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of positions."""
+
+    @abstractmethod
+    def position_of(self, value: object, clip: bool) -> int:
+        """The position of a value that is there."""
+
+    def position(self, value: object, *, clip: bool = False) -> int:
+        """The position of a response."""
+        missing = is_missing(value) & self.optional
+        return self.position_of((value, self._stand_in(value))[missing], clip)
+
+    def _stand_in(self, value: object) -> object:
+        """The middle in the type of a missing response, so that it takes the same steps."""
+        for kind in (str, float, Decimal):
+            if isinstance(value, kind):
+                return kind(self.middle)
+        return self.middle
+
+    def reject(self, why: str, reason: str = "kind") -> NoReturn:
+        raise InvalidValueError(why, attribute=self.name or None, reason=reason)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the domain as plain data for a manifest."""
+        data = {"name": self.name, "kind": self.kind, **self._own_data()}
+        close = {"within": self.within, "ratio": self.ratio}
+        data |= {key: text for key, text in close.items() if text is not None}
+        return data | ({"optional": True} if self.optional else {})
+
+    @abstractmethod
+    def _own_data(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class _Numbers(Domain):
+    """Numbers from low to high."""
+
+    low: Any = 0
+    high: Any = 1
+    cyclic: bool = False
+
+    def _within(self, number: Any, clip: bool) -> Any:
+        """The number, or the nearest end if it is clipped; values of a ring are not clipped."""
+        nearest = min(max(number, self.low), self.high)
+        if nearest != number and (self.cyclic or not clip):
+            remedy = "correct it or clip it (clip=True, --clip)"
+            if self.cyclic:
+                remedy = f"cyclic values are not clipped; reduce it modulo {self._period:g}"
+            self.reject(f"is outside {self.low:,} to {self.high:,}; {remedy}", "range")
+        return nearest
+
+    @property
+    def _period(self) -> float:
+        return float(self.high - self.low)
+
+    def _real(self, value: object, clip: bool) -> float:
+        """A value as a float from low to high."""
+        if type(value) is float and math.isfinite(value):
+            return float(self._within(value, clip))
+        exact = self._number(value)
+        # The nearest float, and infinity for whatever is beyond the largest one.
+        number = float(min(max(exact, -_LARGEST), _LARGEST)) * (1 + (abs(exact) > _LARGEST))
+        return float(self._within(number, clip))
+
+    def _number(self, value: Any, *, booleans: bool = False) -> int | float | Fraction:
+        """A finite number, also from its text; true and false only if they are values."""
+        value = scalar(value)
+        if isinstance(value, str):
+            return self._parsed(value)
+        if isinstance(value, Decimal):
+            value = math.nan if value.is_nan() else float(value)
+        self.check_there(value)
+        if isinstance(value, bool) and booleans:
+            return int(value)
+        if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+            kind = type(value).__name__
+            self.reject(f"holds {kind} values where numbers are needed; convert them to numbers")
+        if isinstance(value, float) and math.isinf(value):
+            self._reject_infinite()
+        return value
+
+    def _parsed(self, text: str) -> int | float:
+        text = text.strip()
+        self.check_there(text)
+        if len(text) > _LONGEST_TEXT or not _NUMBER.fullmatch(text):
+            self.reject("is not a number; correct it or leave the row out")
+        number = float(text)
+        if math.isnan(number):
+            self._reject_missing()
+        if math.isinf(number):
+            self._reject_infinite()
+        return int(text) if text.lstrip("+-").isdigit() else number
+
+    def _reject_infinite(self) -> NoReturn:
+        self.reject("is not a finite number; correct it or leave the row out", "range")
+
+    def check_there(self, value: object) -> None:
+        if is_missing(value):
+            self._reject_missing()
+
+    def _reject_missing(self) -> NoReturn:
+        self.reject(_IS_MISSING, "missing")
+
+    def _own_data(self) -> dict[str, Any]:
+        ends = {"low": self.low, "high": self.high}
+        return ends | ({"cyclic": True} if self.cyclic else {})
+
+
+@dataclass(frozen=True)
+class WholeNumbers(_Numbers):
+    """Whole numbers from low to high; if these are 0 and 1, also false and true."""
+
+    kind: ClassVar[str] = "integer"
+
+    @property
+    def size(self) -> int:
+        return int(self.high - self.low + 1)
+
+    @property
+    def middle(self) -> int:
+        return int(self.low + self.size // 2)
+
+    @property
+    def _period(self) -> float:
+        return self.size
+
+    def position_of(self, value: Any, clip: bool) -> int:
+        if type(value) is not int:
+            exact = self._number(value, booleans=(self.low, self.high) == (0, 1))
+            value = int(exact)
+            if value != exact:
+                self.reject("is not a whole number; round it first", "whole")
+        return int(self._within(value, clip)) - int(self.low)
+
+    @classmethod
+    def read(cls, entry: Entry, name: str, optional: bool) -> Self:
+        low = entry.whole("low", -LARGEST_NUMBER, LARGEST_NUMBER)
+        high = entry.whole("high", low + 1, min(low + MOST_POSITIONS - 1, LARGEST_NUMBER))
+        return cls(name, optional, low=low, high=high, cyclic=entry.true("cyclic"))
+
+
+@dataclass(frozen=True)
+class Bins(_Numbers):
+    """Real numbers in bins: position k holds edges[k] <= v < edges[k + 1], the last one its end.
+
+    `bins` equal bins have the edges k ((high - low) / bins) + low in floating point, and high.
+    """
+
+    bins: int = 0
+    given: tuple[float, ...] = ()
+    """Edges, in place of `bins`."""
+
+    kind: ClassVar[str] = "continuous"
+
+    @property
+    def size(self) -> int:
+        return self.bins or len(self.given) - 1
+
+    @property
+    def middle(self) -> float:
+        return float(self.low + (self.high - self.low) / 2)
+
+    @cached_property
+    def edges(self) -> tuple[float, ...]:
+        if self.given:
+            return self.given
+        width = (self.high - self.low) / self.bins
+        return *(k * width + self.low for k in range(self.bins)), self.high
+
+    def position_of(self, value: object, clip: bool) -> int:
+        return min(bisect_right(self.edges, self._real(value, clip)), self.size) - 1
+
+    def _own_data(self) -> dict[str, Any]:
+        if self.given:
+            return {"edges": list(self.given)}
+        return {**super()._own_data(), "bins": self.bins}
+
+    @classmethod
+    def read(cls, entry: Entry, name: str, optional: bool) -> Self:
+        if not entry.has("edges"):
+            low, high = read_ends(entry)
+            bins, cyclic = entry.whole("bins", 2, MOST_POSITIONS), entry.true("cyclic")
+            return cls(name, optional, low=low, high=high, cyclic=cyclic, bins=bins)
+        edges = tuple(entry.number_of(e, "edges") for e in entry.list("edges", 3, _MOST_NAMES))
+        if any(lower >= upper for lower, upper in pairwise(edges)):
+            entry.reject("needs edges that rise")
+        return cls(name, optional, low=edges[0], high=edges[-1], given=edges)
+
+
+@dataclass(frozen=True)
+class Points(_Numbers):
+    """Real numbers, rounded at random to one of the two nearest of `points` evenly spaced points.
+
+    The position is (v - low) / (high - low) (points - 1) in units of 2^-32; with 2 points it is
+    also the position of a private weight.
+    """
+
+    points: int = 2
+    weight: bool = False
+
+    stochastic: ClassVar[bool] = True
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return "weight" if self.weight else "continuous"
+
+    @property
+    def size(self) -> int:
+        return self.points
+
+    @property
+    def middle(self) -> float:
+        return float(self.low + (self.high - self.low) / 2)
+
+    def position_of(self, value: object, clip: bool) -> int:
+        steps = (self._real(value, clip) - self.low) / (self.high - self.low) * (self.points - 1)
+        whole: int = min(math.floor(steps), self.points - 2)
+        rest: int = round((steps - whole) * (1 << FRACTION_BITS))
+        return (whole << FRACTION_BITS) + min(max(rest, 0), 1 << FRACTION_BITS)
+
+    def _own_data(self) -> dict[str, Any]:
+        grid = {"private": True} if self.weight else {"points": self.points}
+        return {**super()._own_data(), **grid}
+
+    @classmethod
+    def read(cls, entry: Entry, name: str, optional: bool) -> Self:
+        low, high = read_ends(entry)
+        points = entry.whole("points", 2, MOST_POSITIONS)
+        return cls(name, optional, low=low, high=high, points=points)
+
+
+@dataclass(frozen=True)
+class PublicWeight(_Numbers):
+    """A number that is sent as it is; the position is the 64 bits of the double."""
+
+    kind: ClassVar[str] = "weight"
+
+    @property
+    def size(self) -> int:
+        return 1 << 64
+
+    def position_of(self, value: object, clip: bool) -> int:
+        return int.from_bytes(struct.pack("<d", self._real(value, clip)), "little")
+
+    def is_possible(self, bits: int) -> bool:
+        """Whether 64 bits are a number in the domain."""
+        return bool(self.low <= struct.unpack("<d", bits.to_bytes(8, "little"))[0] <= self.high)
+
+
+@dataclass(frozen=True)
+class Names(Domain):
+    """Names: categories, or levels in order. Whole numbers and truth values may be names."""
+
+    names: tuple[str, ...] = ()
+    ordered: bool = False
+    cyclic: bool = False
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return "ordinal" if self.ordered else "categorical"
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    @property
+    def middle(self) -> str:
+        return self.names[self.size // 2]
+
+    def _stand_in(self, value: object) -> object:
+        return self.middle
+
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        return {name: position for position, name in enumerate(self.names)}
+
+    def position_of(self, value: object, clip: bool) -> int:
+        name = as_name(value)
+        if is_missing(name):
+            self.reject(_IS_MISSING, "missing")
+        if not isinstance(name, str):
+            kind = type(name).__name__
+            self.reject(f"holds {kind} values where names are needed; convert them to text")
+        if name not in self._positions:
+            rest = "; only numbers can be clipped" if clip else ""
+            self.reject(f"is not one of {listed(self.names)}{rest}", "name")
+        return self._positions[name]
+
+    def _own_data(self) -> dict[str, Any]:
+        return {"names": list(self.names)} | ({"cyclic": True} if self.cyclic else {})
+
+    @classmethod
+    def read(cls, entry: Entry, name: str, optional: bool, ordered: bool) -> Self:
+        names = entry.list("names", 2, _MOST_NAMES)
+        if len(set(map(str, names))) < len(names) or not all(
+            isinstance(text, str) and text.strip() and text.isprintable() for text in names
+        ):
+            entry.reject("needs names, different lines of text")
+        cyclic = entry.true("cyclic") if ordered else False
+        return cls(name, optional, names=tuple(names), ordered=ordered, cyclic=cyclic)
+
+
+@dataclass(frozen=True)
+class Response(Domain):
+    """Whether there is a response to an optional attribute: 0 if it is missing, else 1."""
+
+    kind: ClassVar[str] = "response"
+
+    @property
+    def size(self) -> int:
+        return 2
+
+    def position(self, value: object, *, clip: bool = False) -> int:
+        return 1 - is_missing(value)
+
+    def position_of(self, value: object, clip: bool) -> int:
+        return self.position(value)
+
+    def _own_data(self) -> dict[str, Any]:
+        return {}
+
+
+def read_domain(entry: Entry) -> Domain:
+    """Read the domain of an attribute."""
+    name, kind, optional = entry.text("name"), entry.text("kind"), entry.true("optional")
+    found: Domain
+    if "=" in name:
+        entry.reject("has a name with '='")
+    if kind == "integer":
+        found = WholeNumbers.read(entry, name, optional)
+    elif kind == "continuous":
+        found = (Points if entry.has("points") else Bins).read(entry, name, optional)
+    elif kind in ("ordinal", "categorical"):
+        found = Names.read(entry, name, optional, kind == "ordinal")
+    elif kind == "response":
+        found = Response(name)
+    elif kind == "weight":
+        low, high = read_ends(entry)
+        if entry.true("private"):
+            found = Points(name, optional, low=low, high=high, weight=True)
+        else:
+            found = PublicWeight(name, optional, low=low, high=high)
+    else:
+        entry.reject(f"has a kind {kind!r:.40} that is not supported")
+    return replace(found, within=_close(entry, "within"), ratio=_close(entry, "ratio"))
+
+
+def _close(entry: Entry, key: str) -> str | None:
+    """A positive decimal number as text."""
+    text = entry.any(key) if entry.has(key) else None
+    if text is not None and not (isinstance(text, str) and _DECIMAL.fullmatch(text)):
+        entry.reject(f"needs {key}, a decimal number as text")
+    return text
+
+
+def read_ends(entry: Entry) -> tuple[float, float]:
+    low, high = entry.number("low"), entry.number("high")
+    if not low < high or not math.isfinite(high - low):
+        entry.reject("needs low below high")
+    return low, high
+
+
+_IS_MISSING = "is missing; each response needs a value, so fill it in or leave the row out"
+
+
+def scalar(value: Any) -> Any:
+    """A scalar of numpy as Python has it. A span of time is not a number."""
+    of_numpy = type(value).__module__ == "numpy" and not hasattr(value, "__len__")
+    of_numpy |= isinstance(value, float | str) and hasattr(value, "item")
+    return value.item() if of_numpy and type(value).__name__ != "timedelta64" else value
+
+
+def as_name(value: Any) -> Any:
+    """A whole number or a truth value as the name that it is; all others as they are."""
+    value = scalar(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(min(max(value, -_LARGEST), _LARGEST))
+    return value
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a response is missing: None, NaN or blank text. The same steps for all."""
+    nothing = (value is None) | (type(value).__name__ in _MISSING)
+    nan = math.isnan((0.0, value)[isinstance(value, float)])
+    no_decimal = (_ZERO, value)[isinstance(value, Decimal)].is_nan()
+    blank = not ("-", value)[isinstance(value, str)].strip()
+    return nothing | nan | no_decimal | blank
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in quotes, the first few of many."""
+    quoted = [repr(name)[:80] for name in names]
+    if len(quoted) <= _LISTED + 1:
+        return ", ".join(quoted)
+    return f"{', '.join(quoted[:_LISTED])} and {len(quoted) - _LISTED} more"
