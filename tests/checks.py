@@ -13,7 +13,7 @@ from metricldp.answers.queries import workload_for
 from metricldp.channels import Channel
 from metricldp.coins.draws import FRACTION_BITS, words_for
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.reports import arrow
 
 
@@ -72,10 +72,10 @@ def check_sampler(channel: Channel, *, n: int = 200_000, seed: int = 11) -> None
 
 
 class EveryCoin:
-    """Coins for 2^bits people at once, each with a different tape of `bits` coins: all of them.
+    """Coins for 2^bits people at once, each with a different words of `bits` coins: all of them.
 
     A sampler that is run on them shows its law exactly, as counts over 2^bits. Each plane that the
-    sampler draws gives every person `lanes` fresh coins of their tape; a person occupies `stride`
+    sampler draws gives every person `lanes` fresh coins of their words; a person occupies `stride`
     lanes. A draw of one whole word per person gives `word` coins in its top bits.
     """
 
@@ -105,7 +105,7 @@ class EveryCoin:
         return padded.view("<u8")
 
     def _coin(self):
-        assert self.at < self.bits, "the tape is too short for this sampler"
+        assert self.at < self.bits, "the words is too short for this sampler"
         self.at += 1
         return (np.arange(self.people) >> (self.at - 1) & 1).astype(np.uint8)
 
@@ -116,8 +116,8 @@ def sampled_law(channel: Channel, x: int, randomness: EveryCoin) -> dict[bytes, 
     return {report: Fraction(count, randomness.people) for report, count in drawn.items()}
 
 
-class EveryTape(Tape):
-    """A tape whose coins are written down; whole words have `top` coins in their top bits.
+class EveryTape(Words):
+    """A words whose coins are written down; whole words have `top` coins in their top bits.
 
     A run that asks for a coin not tossed yet is run again for every way it may fall, so all runs
     are tried with their exact probabilities, however many coins each of them needs.

@@ -1,4 +1,4 @@
-"""Facts: a survey, a person and the words of a tape make the bytes of a report, in any language.
+"""Facts: a survey, a person and the words of a words make the bytes of a report, in any language.
 
 The files in `vectors/` hold such facts, and what must be refused; docs/formats-files.md says how to
 read them. Whoever writes a client, or a channel of their own, makes and checks facts with this
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from metricldp.basics.canonical import canonical
+from metricldp_core.canonical import canonical
 from metricldp.basics.errors import InvalidReportError, InvalidSpecError, InvalidValueError
 from metricldp.channels.table import Table
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.reports.bytes import pack, unpack
 from metricldp.reports.device import Device, Memory
 from metricldp.survey.agreement import Agreement
@@ -56,11 +56,11 @@ def fact(
 
     With a memory also what it held before and what it holds afterwards.
     """
-    tape = Tape(stream)
+    words = Words(stream)
     said = {"person": dict(person)} | ({"clip": True} if clip else {})
     said |= {} if memory is None else {"memory": dict(memory)}
-    report = Device(survey).from_tape(person, tape, clip=clip, memory=memory).hex()
-    found = {**said, "words": stream.words(tape.used), "report": report}
+    report = Device(survey).from_tape(person, words, clip=clip, memory=memory).hex()
+    found = {**said, "words": stream.words(words.used), "report": report}
     return found if memory is None else {**found, "remembered": dict(memory)}
 
 
@@ -95,15 +95,15 @@ def _survey(one: Mapping[str, Any]) -> Pairs:
     yield (one["canonical"], one["fingerprint"]), (survey.canonical, survey.fingerprint)
     device = Device(survey)
     for fact in one.get("facts", ()):
-        tape = Tape.of(_words(fact["words"]))
+        words = Words.given(_words(fact["words"]))
         memory = dict(fact["memory"]) if "memory" in fact else None
-        report = device.from_tape(fact["person"], tape, clip=fact.get("clip", False), memory=memory)
+        report = device.from_tape(fact["person"], words, clip=fact.get("clip", False), memory=memory)
         (read_back,) = pack(survey, unpack(survey, [report]))
         said = (fact["report"], fact["report"], len(fact["words"]), fact.get("remembered"))
-        yield said, (report.hex(), read_back.hex(), 16 * tape.used, memory)
+        yield said, (report.hex(), read_back.hex(), 16 * words.used, memory)
     for fact in one.get("values", ()):
         with_clip = partial(device.from_tape, clip=fact.get("clip", False))
-        yield fact["refused"], _reason(with_clip, fact["person"], Tape.of([]))
+        yield fact["refused"], _reason(with_clip, fact["person"], Words.given([]))
     for fact in one.get("reports", ()):
         yield fact["refused"], _reason(unpack, survey, [bytes.fromhex(fact["report"])])
 
@@ -112,16 +112,16 @@ def _law(one: Mapping[str, Any]) -> Pairs:
     channel = Table.of([[int(weight, 16) for weight in row] for row in one["law"]["weights"]])
     yield one["law"], channel.law()
     for fact in one["facts"]:
-        tape = Tape.of(_words(fact["words"]))
+        words = Words.given(_words(fact["words"]))
         said = (fact["report"], len(fact["words"]))
-        yield said, (channel.blur(fact["position"], tape), 16 * tape.used)
+        yield said, (channel.blur(fact["position"], words), 16 * words.used)
 
 
 def _tape(one: Mapping[str, Any]) -> Pairs:
-    tape = Tape.of(_words(one["words"]))
+    words = Words.given(_words(one["words"]))
     arguments = [int(argument, 16) for argument in one["arguments"]]
     said = (int(one["found"], 16), len(one["words"]))
-    yield said, (int(getattr(tape, one["call"])(*arguments)), 16 * tape.used)
+    yield said, (int(getattr(words, one["call"])(*arguments)), 16 * words.used)
 
 
 def _file(one: Mapping[str, Any]) -> Pairs:
@@ -147,7 +147,7 @@ def _words(text: str) -> list[int]:
 _CHECKS: dict[str, Callable[[Mapping[str, Any]], Pairs]] = {
     "surveys": _survey,
     "laws": _law,
-    "tape": _tape,
+    "words": _tape,
     "canonical": lambda one: iter([(one["text"], canonical(one["data"]))]),
     "files": _file,
 }

@@ -46,7 +46,7 @@ def at_most_exp(ratio: Fraction, exponent: Fraction) -> bool:
     """
     if exponent == 0:
         return ratio <= 1
-    if exponent > 0 and ratio.numerator <= ratio.denominator << floor(exponent):
+    if exponent > 0 and ratio.numerator <= ratio.denominator << floor_of(exponent):
         return True  # because 2 < e
     precision = 256
     while True:
@@ -64,12 +64,12 @@ def log_bounds(value: Fraction) -> tuple[Fraction, Fraction]:
     Newton's steps from a double find them, exponentials prove them: the result does not depend on
     the machine's logarithm.
     """
-    guess = Fraction(logarithm(value))
+    guess = Fraction(log_of(value))
     for _ in range(2):
         better = guess + value * exp_bounds(-guess)[0] - 1
-        guess = Fraction(floor(better * (1 << 192)), 1 << 192)
+        guess = Fraction(floor_of(better * (1 << 192)), 1 << 192)
     unit = Fraction(1, 1 << 128)
-    lower = floor(guess / unit) * unit
+    lower = floor_of(guess / unit) * unit
     while at_most_exp(value, lower):
         lower -= unit
     while not at_most_exp(value, lower + unit):
@@ -77,7 +77,7 @@ def log_bounds(value: Fraction) -> tuple[Fraction, Fraction]:
     return lower, lower + unit
 
 
-def logarithm(ratio: Fraction) -> float:
+def log_of(ratio: Fraction) -> float:
     """The natural logarithm of a positive fraction of any size, to double precision."""
     above, below = ratio.numerator, ratio.denominator
     if abs(above - below) * 4 < below:
@@ -89,7 +89,7 @@ def shortened(ratio: Fraction) -> Fraction:
     """The ratio; if its denominator has more than 4,096 bits, rounded up to 512 of them."""
     if ratio.denominator.bit_length() <= _LONG:
         return ratio
-    return Fraction(ceil(ratio * (1 << _LONG // 8)), 1 << _LONG // 8)
+    return Fraction(ceil_of(ratio * (1 << _LONG // 8)), 1 << _LONG // 8)
 
 
 def power(ratio: Fraction, exponent: int) -> Fraction:
@@ -102,16 +102,16 @@ def power(ratio: Fraction, exponent: int) -> Fraction:
     return result
 
 
-def decimal(number: float) -> Fraction:
+def decimal_of(number: float) -> Fraction:
     """The decimal that a float is written as: 0.1 is one tenth, not the nearest binary number."""
     return Fraction(repr(float(number)))
 
 
-def ceil(value: Fraction) -> int:
+def ceil_of(value: Fraction) -> int:
     """The smallest integer that is not below a fraction."""
     return -(-value.numerator // value.denominator)
 
 
-def floor(value: Fraction) -> int:
+def floor_of(value: Fraction) -> int:
     """The largest integer that is not above a fraction."""
     return value.numerator // value.denominator

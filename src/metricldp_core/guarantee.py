@@ -16,7 +16,7 @@ from math import floor, log10
 from typing import Any
 
 from metricldp_core.distributions import Memoised
-from metricldp_core.exact import ceil, decimal, exp_bounds, log_bounds, logarithm
+from metricldp_core.exact import ceil_of, decimal_of, exp_bounds, log_bounds, log_of
 from metricldp_core.manifest import Field, Manifest
 from metricldp_core.metrics import Graph, Line, Uniform
 from metricldp_core.values import Bins, Domain, Names, Points, Response, WholeNumbers
@@ -40,7 +40,7 @@ def factor(epsilon: Fraction) -> str:
     above_one = float(ratio - 1)
     digits = 2 - floor(log10(above_one if above_one < 0.1 else float(ratio)))
     digits = min(max(digits, 0), 12)
-    return f"{ceil(ratio * 10**digits) / 10**digits:,.{digits}f}"
+    return f"{ceil_of(ratio * 10**digits) / 10**digits:,.{digits}f}"
 
 
 def times(epsilon: Fraction) -> str:
@@ -52,7 +52,7 @@ def largest_epsilon(field: Field) -> Fraction:
     assert field.metric is not None
     assert field.distribution is not None
     largest, ratio = field.metric.largest(), field.distribution.largest_ratio()
-    if field.stochastic or logarithm(ratio) > float(largest) - 1e-9:
+    if field.stochastic or log_of(ratio) > float(largest) - 1e-9:
         return largest
     return min(largest, log_bounds(ratio)[1])
 
@@ -103,11 +103,11 @@ def _within(domain: Domain, distance: Distance, within: Fraction) -> Fraction:
     if isinstance(domain, Bins) and domain.given:
         return _reached(domain, distance, lambda end: end + within)
     if isinstance(domain, Points):
-        step = (decimal(domain.high) - decimal(domain.low)) / (domain.points - 1)
+        step = (decimal_of(domain.high) - decimal_of(domain.low)) / (domain.points - 1)
         return distance(0, min(within / step, last))
     if isinstance(domain, Bins):
         # Two values of one distance can be one bin more apart than its whole bins.
-        steps = ceil(within / ((decimal(domain.high) - decimal(domain.low)) / domain.bins))
+        steps = ceil_of(within / ((decimal_of(domain.high) - decimal_of(domain.low)) / domain.bins))
     else:
         steps = max(within.numerator // within.denominator, 1)
     return distance(0, min(steps, last))
@@ -116,7 +116,7 @@ def _within(domain: Domain, distance: Distance, within: Fraction) -> Fraction:
 def _reached(domain: Domain, distance: Distance, reach: Callable[[Fraction], Fraction]) -> Fraction:
     """The largest epsilon of two values of which the larger is at most reach(the smaller)."""
     if isinstance(domain, Bins):
-        edges = [decimal(edge) for edge in domain.edges]
+        edges = [decimal_of(edge) for edge in domain.edges]
         lows, highs, find = edges[:-1], edges[1:], bisect_left  # a value is below its upper edge
     else:
         assert isinstance(domain, WholeNumbers)

@@ -18,7 +18,7 @@ from math import ceil, floor, prod
 from typing import Any, ClassVar, Self
 
 from metricldp_core.canonical import LARGEST_NUMBER, Entry
-from metricldp_core.exact import at_most_exp, logarithm
+from metricldp_core.exact import at_most_exp, log_of
 
 MOST_PAIRS = 1 << 20
 """Generating pairs that a manifest lists."""
@@ -39,8 +39,8 @@ class Limit:
         return at_most_exp(ratio, self.epsilon)
 
     @property
-    def logarithm(self) -> float:
-        return logarithm(1 + self.epsilon) if self.linear else float(self.epsilon)
+    def log_of(self) -> float:
+        return log_of(1 + self.epsilon) if self.linear else float(self.epsilon)
 
 
 class Metric(ABC):

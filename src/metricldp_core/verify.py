@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from metricldp_core.distributions import Distribution
 from metricldp_core.errors import InvalidManifestError
-from metricldp_core.exact import logarithm
+from metricldp_core.exact import log_of
 from metricldp_core.manifest import Manifest
 from metricldp_core.metrics import Limit, Metric
 
@@ -38,7 +38,7 @@ class Pair:
     @property
     def loss(self) -> float:
         """The privacy loss, the logarithm of the ratio."""
-        return logarithm(self.ratio)
+        return log_of(self.ratio)
 
     @property
     def room(self) -> float:

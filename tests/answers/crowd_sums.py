@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers.tally import Tally
-from metricldp.basics.exact import ONE
+from metricldp_core.exact import WORD
 from metricldp.channels import Channel, Floats, IntegerChannel
 from metricldp.channels.matrix import MatrixChannel
 from metricldp.channels.threshold import Threshold
@@ -29,12 +29,12 @@ People = Sequence[tuple[tuple[int, ...], Any]]
 def chances(channel: Channel) -> Floats:
     """P(bit = 1 | x) of a channel of bits, or P(report | x): (size, bits or reports)."""
     if isinstance(channel, Threshold):
-        flip = channel.flip / ONE
+        flip = channel.flip / WORD
         below = np.arange(channel.size)[:, None] <= np.arange(channel.bits)
         return np.where(below, 1 - flip, flip)
     if isinstance(channel, UnaryChannel):
-        found = np.tile(np.array([word / ONE for word in channel.other]), (channel.size, 1))
-        np.fill_diagonal(found, [word / ONE for word in channel.own])
+        found = np.tile(np.array([word / WORD for word in channel.other]), (channel.size, 1))
+        np.fill_diagonal(found, [word / WORD for word in channel.own])
         return found
     assert isinstance(channel, IntegerChannel)
     law = np.maximum(channel.mean(np.eye(channel.outputs)).T, 0.0)

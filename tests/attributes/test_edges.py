@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from checks import enumerated_ratio, exact_law
 from metricldp import Continuous, InvalidSpecError, QueryError, Survey
-from metricldp.basics.exact import as_written, at_most_exp
+from metricldp_core.exact import decimal_of, at_most_exp
 from metricldp.channels import Geometric
 from metricldp.metrics import Line
 
@@ -21,7 +21,7 @@ placed = st.lists(st.integers(-500, 500), min_size=3, max_size=9, unique=True).m
 
 
 def widths(attribute):
-    edges = [as_written(edge) for edge in attribute.edges]
+    edges = [decimal_of(edge) for edge in attribute.edges]
     return [upper - lower for lower, upper in itertools.pairwise(edges)]
 
 
@@ -44,7 +44,7 @@ def test_two_values_are_at_most_half_of_both_bins_farther_apart_than_they_are(ed
 @given(placed)
 def test_distances_are_those_of_the_middles(edges):
     attribute = Continuous(edges=edges, epsilon=1, per=1)
-    exact = [as_written(edge) for edge in attribute.edges]
+    exact = [decimal_of(edge) for edge in attribute.edges]
     middles = [(lower + upper) / 2 for lower, upper in itertools.pairwise(exact)]
     for x, other in itertools.combinations(range(attribute.size), 2):
         assert attribute.distances.distance(x, other) == middles[other] - middles[x]

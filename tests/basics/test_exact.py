@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from metricldp import Lp
-from metricldp.basics import exact
+from metricldp_core import exact
 
 
 @pytest.mark.parametrize("value", [Fraction(2), Fraction(1, 3), 1 + Fraction(1, 1 << 40)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from metricldp import Integer, Survey
-from metricldp.basics.exact import ONE
+from metricldp_core.exact import WORD
 from metricldp.channels import (
     Channel,
     Geometric,
@@ -276,7 +276,7 @@ LISTED = {
     "threshold": Threshold.for_epsilon(4, Fraction(1)),
     "geometric": Geometric.for_epsilon(5, Fraction(1)),
     "randomized-response": Response.for_epsilon(5, Fraction(1)),
-    "twice": Table.of([[ONE // 2, ONE // 4, ONE // 4], [ONE // 8, ONE // 4, 5 * (ONE // 8)]]),
+    "twice": Table.of([[WORD // 2, WORD // 4, WORD // 4], [WORD // 8, WORD // 4, 5 * (WORD // 8)]]),
     "matrix": MatrixChannel.of(np.tri(4, dtype=int)[:-1], [Fraction(1)] * 3, 2),
     "least": Least(4, Threshold.for_epsilon(4, Fraction(1))),
 }
@@ -396,7 +396,7 @@ def exact_logs(channel, column):
 
 
 UNEVEN = UnaryChannel.for_losses([(1.0, 0.3), (0.4, 0.2), (2.0, 0.1)])
-NEVER = Table.of([[ONE // 2, ONE // 2, 0], [ONE // 4, ONE // 2, ONE // 4]])
+NEVER = Table.of([[WORD // 2, WORD // 2, 0], [WORD // 4, WORD // 2, WORD // 4]])
 ROWS = MatrixChannel.of(
     [[0, 2, 1], [1, 1, 0], [3, 0, 5]], [Fraction(1, 3), Fraction(2), Fraction(1)], 2
 )

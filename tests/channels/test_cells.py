@@ -11,13 +11,13 @@ import pytest
 
 from checks import assert_counts
 from metricldp import QueryError, Randomness, Survey
-from metricldp.basics.exact import ONE, at_most_exp
+from metricldp_core.exact import WORD, at_most_exp
 from metricldp.channels.base import ranges_gram
 from metricldp.channels.cells import REPORT, Cells
 from metricldp.channels.levels import in_text, to_text
 from metricldp.channels.table import Table
 from metricldp.channels.wound import Wound
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.design.cells import grid_of
 
 FACTS = Path(__file__).parents[2] / "vectors" / "cells.json"
@@ -124,8 +124,8 @@ def test_both_samplers_have_the_law(survey):
         positions = [np.full(n, p) for p in x]
         drawn = block.channel.encode(positions, randomness)[REPORT]
         assert_counts(np.bincount(drawn, minlength=len(law)), law, false_alarm=1e-8)
-        tape = Tape(randomness)
-        one = Counter(block.channel.blur(x, tape) for _ in range(5_000))
+        words = Words(randomness)
+        one = Counter(block.channel.blur(x, words) for _ in range(5_000))
         assert_counts([one[y] for y in range(len(law))], law, false_alarm=1e-8)
 
 
@@ -228,7 +228,7 @@ def test_noise_that_is_wound_says_its_strides_and_its_widest_ratio():
     assert made.widest_ratio() == wound.widest_ratio() > 1
     grams = [np.eye(2), ranges_gram(3)]
     assert made.mean_square(grams) == pytest.approx(wound.mean_square(np.kron(*grams)))
-    even = Table.of([[ONE >> 1, ONE >> 2, ONE >> 2]] * 5 + [[ONE >> 2, ONE >> 1, ONE >> 2]])
+    even = Table.of([[WORD >> 1, WORD >> 2, WORD >> 2]] * 5 + [[WORD >> 2, WORD >> 1, WORD >> 2]])
     plain = Cells((2, 3), even)
     assert plain.law()["strides"] == [3, 1]
     assert plain.widest_ratio() is None

@@ -23,7 +23,7 @@ from checks import (
 )
 from metricldp import Categorical, Integer, Matrix, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE, at_most_exp, exp_bounds
+from metricldp_core.exact import WORD, at_most_exp, exp_bounds
 from metricldp.channels import (
     Geometric,
     MatrixChannel,
@@ -34,7 +34,7 @@ from metricldp.channels import (
 )
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.design.auto import choose
 from metricldp.design.registry import build
 from metricldp.lab.peers.histogram import HistogramSum
@@ -418,9 +418,9 @@ def noises(draw):
     return GeometricNoise(zero << 60, tuple(digit << 60 for digit in digits), block << 60)
 
 
-RISES_WITHIN_A_BLOCK = GeometricNoise(ONE // 33, (15 << 60,), 1 << 60)
-RISES_A_LITTLE = GeometricNoise(3 * ONE // 20, (10 << 60,), 1 << 60)
-RISES_TO_THE_NEXT = GeometricNoise(ONE // 33, (1 << 60,), 15 << 60)
+RISES_WITHIN_A_BLOCK = GeometricNoise(WORD // 33, (15 << 60,), 1 << 60)
+RISES_A_LITTLE = GeometricNoise(3 * WORD // 20, (10 << 60,), 1 << 60)
+RISES_TO_THE_NEXT = GeometricNoise(WORD // 33, (1 << 60,), 15 << 60)
 
 
 @settings(max_examples=60, deadline=None)
@@ -585,27 +585,27 @@ def test_rows_stand_one_after_the_other_however_many_are_made_at_a_time(size, bl
     monkeypatch.setattr("metricldp.channels.threshold.BLOCK", block)
     positions = np.random.default_rng(3).integers(0, size, 100)
     for cls in (Threshold, ThresholdPaper):
-        for flip in (0, ONE):
+        for flip in (0, WORD):
             channel = cls(size, flip)
             truth = positions[:, None] <= np.arange(channel.bits)
             found = channel.field.pack(channel.encode(positions, Randomness.seeded(1)))
             assert (found == truth ^ bool(flip)).all()
-            tape = Tape.of([])
+            words = Words.given([])
             for x, row in zip(positions[:9].tolist(), truth ^ bool(flip), strict=False):
-                assert channel.blur(x, tape) == sum(int(bit) << k for k, bit in enumerate(row))
+                assert channel.blur(x, words) == sum(int(bit) << k for k, bit in enumerate(row))
 
 
 def test_response_moves_on_by_one_and_what_is_drawn():
     """Word by word, as docs/formats-laws.md has it: one for keeping, one for how far beyond."""
     channel = Response(5, 7 << 61)
     for x, u in itertools.product(range(5), range(4)):
-        assert channel.blur(x, Tape.of([channel.keep, u << 62])) == (x + 1 + u) % 5
-        assert channel.blur(x, Tape.of([channel.keep - 1, u << 62])) == x
+        assert channel.blur(x, Words.given([channel.keep, u << 62])) == (x + 1 + u) % 5
+        assert channel.blur(x, Words.given([channel.keep - 1, u << 62])) == x
 
 
 def test_no_epsilon_is_so_large_that_the_truth_is_certain():
     for epsilon in (40, 64, 1000):
-        assert [Response.for_epsilon(k, Fraction(epsilon)).keep < ONE for k in (2, 3, 500)] == [
+        assert [Response.for_epsilon(k, Fraction(epsilon)).keep < WORD for k in (2, 3, 500)] == [
             True
         ] * 3
 
@@ -622,7 +622,7 @@ def test_an_epsilon_that_coins_cannot_keep_is_refused(cls, size, epsilon):
 
 def test_zero_distance_allows_no_difference():
     assert at_most_exp(Fraction(1), Fraction(0))
-    assert not at_most_exp(1 + Fraction(1, ONE), Fraction(0))
+    assert not at_most_exp(1 + Fraction(1, WORD), Fraction(0))
 
 
 def test_the_paper_pays_for_attributes_that_are_left_whole():
@@ -648,7 +648,7 @@ def test_rows_of_a_large_domain(cls):
     assert expanded[:2500].sum() == 0
     assert expanded[2500 : large.bits].all()
     flips = int(np.bitwise_count(column ^ truth).sum())
-    p = Fraction(large.flip, ONE)
+    p = Fraction(large.flip, WORD)
     assert_counts([flips, n * large.bits - flips], [p, 1 - p], false_alarm=1e-9)
 
 

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from metricldp import CertificateError, Integer, InvalidSpecError, Randomness, Survey
-from metricldp.basics.exact import ONE, exp_bounds
+from metricldp_core.exact import WORD, exp_bounds
 from metricldp.channels import Geometric, Response, conformance
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.fields import Number
 from metricldp.channels.mechanism import ANY_TWO, Mechanism, Simple
 from metricldp.channels.table import Table
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.design.registry import mechanism
 from metricldp.metrics import Line, Uniform
 from metricldp.survey.certify import prove
 
 
-@pytest.mark.parametrize("given", [lambda size, epsilon: None, "geometric", Response(3, ONE // 2)])
+@pytest.mark.parametrize("given", [lambda size, epsilon: None, "geometric", Response(3, WORD // 2)])
 def test_what_is_no_mechanism_is_refused(given):
     with pytest.raises(
         InvalidSpecError, match="check_channel checks a mechanism, such as"
@@ -77,7 +77,7 @@ def test_cells_that_are_not_the_transpose():
 def test_a_sampler_that_keeps_too_often():
     def encode(self, positions, randomness):
         honest = Response.encode(self, positions, randomness)
-        return np.where(randomness.words(len(positions)) < ONE // 8, positions, honest).astype(
+        return np.where(randomness.words(len(positions)) < WORD // 8, positions, honest).astype(
             np.uint8
         )
 
@@ -85,9 +85,9 @@ def test_a_sampler_that_keeps_too_often():
 
 
 def test_a_device_that_keeps_too_often():
-    def blur(self, position, tape):
-        drawn = Response.blur(self, position, tape)
-        return position if tape.toss(ONE // 8) else drawn
+    def blur(self, position, words):
+        drawn = Response.blur(self, position, words)
+        return position if words.below(WORD // 8) else drawn
 
     broken("blur", twin_with(blur=blur))
 
@@ -108,9 +108,9 @@ def test_a_channel_that_cannot_be_made_is_told():
 
 def test_tables_of_weights():
     honest = Geometric.for_epsilon(4, Fraction(1))
-    weights = [[int(honest.probability(x, y) * ONE) for y in range(4)] for x in range(4)]
+    weights = [[int(honest.probability(x, y) * WORD) for y in range(4)] for x in range(4)]
     for x, row in enumerate(weights):
-        row[x] += ONE - sum(row)
+        row[x] += WORD - sum(row)
     table = Table.of(weights)
     functions = np.random.default_rng(1).normal(size=(2, 4))
     np.testing.assert_allclose(
@@ -124,7 +124,7 @@ def test_more_reports_than_positions():
 
     def twice(size, epsilon):
         rows = []
-        for row in Table.of([[ONE - ONE // 4, ONE // 4], [ONE // 4, ONE - ONE // 4]]).weights:
+        for row in Table.of([[WORD - WORD // 4, WORD // 4], [WORD // 4, WORD - WORD // 4]]).weights:
             rows.append([weight // 2 for weight in row for _ in (0, 1)])
         return Table.of(rows)
 
@@ -153,15 +153,15 @@ def test_a_mechanism_of_ones_own_has_a_name_of_its_own(name):
 
 
 def test_a_device_that_sends_more_bits_than_its_field():
-    def blur(self, position, tape):
-        return Response.blur(self, position, tape) | position << self.bits
+    def blur(self, position, words):
+        return Response.blur(self, position, words) | position << self.bits
 
     broken("blur", twin_with(blur=blur))
 
 
 def test_a_device_refuses_a_report_beyond_its_field():
     leaky = twin_with(
-        blur=lambda self, position, tape: Response.blur(self, position, tape) | 1 << self.bits
+        blur=lambda self, position, words: Response.blur(self, position, words) | 1 << self.bits
     )
     made = Simple("leaky", leaky, ANY_TWO)
     survey = Survey.design({"v": Integer(0, 4, epsilon=1, mechanism=made, per=1)})
@@ -216,9 +216,9 @@ def test_nothing_checked_does_not_hold():
 @pytest.mark.parametrize(
     "weights",
     [
-        [[ONE // 4, ONE - ONE // 4, 0], [ONE - ONE // 4, ONE // 4, 0]],
-        [[0, ONE // 4, ONE - ONE // 4], [0, ONE - ONE // 4, ONE // 4]],
-        [[ONE // 4, 0, ONE - ONE // 4], [ONE - ONE // 4, 0, ONE // 4]],
+        [[WORD // 4, WORD - WORD // 4, 0], [WORD - WORD // 4, WORD // 4, 0]],
+        [[0, WORD // 4, WORD - WORD // 4], [0, WORD - WORD // 4, WORD // 4]],
+        [[WORD // 4, 0, WORD - WORD // 4], [WORD - WORD // 4, 0, WORD // 4]],
     ],
     ids=["last", "first", "inner"],
 )
@@ -226,12 +226,12 @@ def test_reports_without_weight_are_never_drawn(weights):
     table = Table.of(weights)
     drawn = table.encode(np.arange(2000) % 2, Randomness.seeded(1))
     assert {int(y) for y in drawn} == {y for y in range(3) if weights[0][y]}
-    lone = {table.blur(0, Tape(Randomness.seeded(2))) for _ in range(50)}
+    lone = {table.blur(0, Words(Randomness.seeded(2))) for _ in range(50)}
     assert lone <= {y for y in range(3) if weights[0][y]}
 
 
 def test_a_table_that_tells_for_certain_is_not_certified():
-    table = Table.of([[ONE, 0], [0, ONE]])
+    table = Table.of([[WORD, 0], [0, WORD]])
     (pair,) = prove(table, Uniform(Fraction(1)))
     assert not pair.holds
     assert pair.loss > 1000
@@ -302,8 +302,8 @@ def test_a_chance_of_what_cannot_be_sent():
             found[2] = np.log([0.25, 0.0625])
             return found
 
-    third = ONE // 3
-    never = (ONE - third, third, 0), (third, ONE - third, 0)
+    third = WORD // 3
+    never = (WORD - third, third, 0), (third, WORD - third, 0)
     wrong = wrong_with(lambda size, epsilon: Twin(never), sizes=(2,))
     assert wrong == {"probabilities": "`log_chances`, in some report, is off by 0.25"}
 
@@ -334,14 +334,14 @@ def test_a_report_that_tells_for_certain_and_one_that_nobody_sends():
         def worst_ratio(self, x, other):
             return Fraction(2)
 
-    certain = wrong_with(lambda size, epsilon: Twin(((ONE, 0), (0, ONE))), sizes=(2,))
+    certain = wrong_with(lambda size, epsilon: Twin(((WORD, 0), (0, WORD))), sizes=(2,))
     assert certain == {
         "loss within the metric": "a report of 0 or 1 can come from one of them only",
         # There are no random words.
         "encode": "the second half of the reports used the random words of the first",
     }
-    third = ONE // 3
-    never = [[ONE - third, third, 0], [third, ONE - third, 0]]
+    third = WORD // 3
+    never = [[WORD - third, third, 0], [third, WORD - third, 0]]
     assert not wrong_with(lambda size, epsilon: Table.of(never), sizes=(2,))
 
 
@@ -452,7 +452,7 @@ def test_pairs_may_be_told_apart_differently_if_nobody_says_that_they_are_alike(
 
 @quickly
 def test_a_report_that_only_one_of_two_can_send_among_others():
-    rows = ((ONE // 2, ONE // 2, 0), (ONE // 2, ONE // 4, ONE // 4))
+    rows = ((WORD // 2, WORD // 2, 0), (WORD // 2, WORD // 4, WORD // 4))
 
     class Twin(Table):
         def worst_ratio(self, x, other):
@@ -582,8 +582,8 @@ def test_reports_that_nobody_can_send():
         column[np.flatnonzero(positions == 1)[:1]] = 3
         return column
 
-    def blur(self, position, tape):
-        return 3 if position == 2 else Response.blur(self, position, tape)
+    def blur(self, position, words):
+        return 3 if position == 2 else Response.blur(self, position, words)
 
     wrong = wrong_with(twin_with(encode=encode, blur=blur))
     assert wrong == {
@@ -591,8 +591,8 @@ def test_reports_that_nobody_can_send():
         "blur": "position 2 sent a report of probability 0",
     }
 
-    def beyond(self, position, tape):
-        drawn = Response.blur(self, position, tape)
+    def beyond(self, position, words):
+        drawn = Response.blur(self, position, words)
         return drawn + 4 * (position == drawn == 1)  # some of the reports of one position
 
     wrong = wrong_with(twin_with(blur=beyond))
@@ -600,7 +600,7 @@ def test_reports_that_nobody_can_send():
 
 
 def test_a_report_without_weight_is_not_sent_even_once():
-    third = ONE // 3
+    third = WORD // 3
 
     class Twin(Table):
         def encode(self, positions, randomness):
@@ -608,7 +608,7 @@ def test_a_report_without_weight_is_not_sent_even_once():
             column[np.flatnonzero(positions == 1)[:2]] = 2
             return column
 
-    honest = Table.of([[ONE - third, third, 0], [third, ONE - third, 0]])
+    honest = Table.of([[WORD - third, third, 0], [third, WORD - third, 0]])
     wrong = wrong_with(lambda size, epsilon: Twin(honest.weights), sizes=(2,))
     assert wrong == {"encode": "position 1 sent report 2 2 times of 10,000, expected are 0"}
 
@@ -619,7 +619,7 @@ def test_counts_are_refused_just_where_chance_is_below_the_stated_false_alarm():
     The chance of k or more of n, or of k or fewer, is at most exp(-n KL(k/n, p)).
     """
     n, keep = conformance.DRAWS, Response.for_epsilon(5, Fraction(1)).keep
-    p = keep / ONE
+    p = keep / WORD
 
     def bound(k):
         share = k / n
@@ -649,8 +649,8 @@ def with_reports(count):
     """A mechanism of two positions with so many reports."""
 
     def many(size, epsilon):
-        row = [ONE // count] * count
-        row[0] += ONE - sum(row)
+        row = [WORD // count] * count
+        row[0] += WORD - sum(row)
         return Table.of([row, [row[-1] + row[0] // 4, *row[1:-1], row[0] - row[0] // 4]])
 
     return check_channel(Simple("many", many, ANY_TWO), sizes=(2,), epsilons=(1.0,))

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from metricldp import Integer, InvalidSpecError, QueryError, Randomness, Survey, SurveySpec
-from metricldp.basics.exact import ONE
+from metricldp_core.exact import WORD
 from metricldp.channels import Response, joint
 from metricldp.channels.cells import Cells
 from metricldp.channels.fields import Number
 from metricldp.channels.joint import JointChannel, JointMechanism, Term, constant, kinds, summed
 from metricldp.channels.table import Table
 from metricldp.coins.draws import uniform
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.metrics import Uniform
 
 SIZES = (3, 2, 4)
@@ -46,9 +46,9 @@ class Apart(JointChannel):
         found = {k: channel.encode(column, randomness) for k, (channel, column) in pairs}
         return found | {"luck": uniform(randomness, 2, len(positions[0])).astype(np.uint8)}
 
-    def draw(self, positions, tape):
+    def draw(self, positions, words):
         pairs = zip(self.channels, positions, strict=True)
-        return [*(channel.blur(x, tape) for channel, x in pairs), tape.uniform(2)]
+        return [*(channel.blur(x, words) for channel, x in pairs), words.uniform(2)]
 
     def probability(self, x, report):
         found = Fraction(1, 2)
@@ -152,7 +152,7 @@ def test_reports_are_listed_once_each():
 def test_reports_make_a_histogram_where_they_are_one_integer():
     """Columns apart are no such integer; the cells of a grid as one attribute are."""
     assert not CHANNEL.cumulates
-    cells = Cells((2, 1), Table.of([[ONE // 4, 3 * (ONE // 4)], [ONE // 2, ONE // 2]]))
+    cells = Cells((2, 1), Table.of([[WORD // 4, 3 * (WORD // 4)], [WORD // 2, WORD // 2]]))
     assert cells.cumulates
 
 
@@ -174,8 +174,8 @@ def test_chances_of_whole_columns():
 def test_a_report_is_its_fields_one_after_the_other_the_first_lowest():
     assert CHANNEL.bits == 2 + 1 + 2 + 1
     for seed, x in enumerate(PEOPLE):
-        one, two, three, luck = CHANNEL.draw(x, Tape(Randomness.seeded(seed)))
-        blurred = CHANNEL.blur(x, Tape(Randomness.seeded(seed)))
+        one, two, three, luck = CHANNEL.draw(x, Words(Randomness.seeded(seed)))
+        blurred = CHANNEL.blur(x, Words(Randomness.seeded(seed)))
         assert blurred == one + (two << 2) + (three << 3) + (luck << 5)
 
 

@@ -12,7 +12,7 @@ from checks import check_sampler, enumerated_ratio, exact_law
 from metricldp import Categorical, Integer, InvalidSpecError, Matrix, QueryError, Survey
 from metricldp.answers.queries import parse
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import at_most_exp
+from metricldp_core.exact import at_most_exp
 from metricldp.channels import Geometric, MatrixChannel, Threshold, matrix
 from metricldp.coins.stream import Randomness
 from metricldp.design import plans, strategies

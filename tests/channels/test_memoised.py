@@ -19,14 +19,14 @@ from metricldp import (
     InvalidValueError,
     Survey,
 )
-from metricldp.basics.exact import as_written, at_most_exp
+from metricldp_core.exact import decimal_of, at_most_exp
 from metricldp.channels import memoised
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.lazy import Lazy
 from metricldp.channels.memoised import Memoised
 from metricldp.channels.response import Response
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.design.memoised import SPARE, MemoisedPlan
 from metricldp.metrics import Line, Uniform
 from metricldp.reports.device import Device
@@ -116,13 +116,13 @@ def test_bounds_on_long_lines_are_above_the_exact_ratio(monkeypatch):
 @pytest.mark.parametrize(("size", "before", "after"), [(2, 1, 0.5), (5, 3, 0.1), (40, 0.2, 0.05)])
 def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
     """Both together are geometric noise with the smaller epsilon, so nothing is lost by memory."""
-    channel = MemoisedPlan("geometric", after).channel(size, Line(as_written(before)))
-    wanted = Geometric.for_epsilon(size, as_written(after) * (1 - SPARE))
+    channel = MemoisedPlan("geometric", after).channel(size, Line(decimal_of(before)))
+    wanted = Geometric.for_epsilon(size, decimal_of(after) * (1 - SPARE))
     assert channel.chances == pytest.approx(wanted.chances, rel=1e-12)
     assert channel.coefficients(np.eye(size)) == pytest.approx(
         wanted.coefficients(np.eye(size)), rel=1e-6, abs=1e-6
     )
-    both = Memoised(Geometric.for_epsilon(size, as_written(before)), wanted)  # noise on noise
+    both = Memoised(Geometric.for_epsilon(size, decimal_of(before)), wanted)  # noise on noise
     middle = (np.arange(size) < size // 2).astype(float)[None]
     if size > 2:
         assert both.moment(middle).mean() > 1.2 * channel.moment(middle).mean()
@@ -148,7 +148,7 @@ COARSE = [
 def test_lazy_noise_on_a_device_has_the_law_of_the_certificate(lazy):
     """Every coin, at every position: the ends stay more often than what is between them."""
     for x in range(lazy.size):
-        law, left = law_of(lambda tape, x=x: lazy.blur(x, tape), word=2)
+        law, left = law_of(lambda words, x=x: lazy.blur(x, words), word=2)
         assert not left
         assert law == {y: p for y in range(lazy.size) if (p := lazy.probability(x, np.array(y)))}
     laws = [exact_law(lazy, x) for x in range(lazy.size)]
@@ -260,9 +260,9 @@ def test_the_second_blur_is_of_what_is_remembered():
     (key,) = _remembering(survey, 3)
     for _ in range(30):
         words = [int(word) for word in rng.integers(0, 1 << 63, 40)]
-        fresh, kept = Tape.of(words), Tape.of(words)
+        fresh, kept = Words.given(words), Words.given(words)
         plain = device.from_tape({"x": 3}, fresh)
-        drawn = survey.channels["x"].first.blur(3, Tape.of(words))
+        drawn = survey.channels["x"].first.blur(3, Words.given(words))
         assert device.from_tape({"x": 3}, kept, memory={key: drawn}) == plain
         assert kept.used == fresh.used
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from metricldp.basics.errors import QueryError
-from metricldp.basics.exact import ONE
+from metricldp_core.exact import WORD
 from metricldp.channels.cells import Cells
 from metricldp.channels.shaped import Shaped
 from metricldp.channels.wound import Wound
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.metrics import Line, Sensitive, Uniform
 from metricldp.metrics.grid import summed
 from metricldp.metrics.window import Window
@@ -29,7 +29,7 @@ def weights(made, j):
     """By the definition: from its top down, each level over e^UNIT, rounded up."""
     heights = [made.tops[j]]
     for _ in range(max(made.depths[j])):
-        heights.append(-(-heights[-1] * made.fall // ONE))
+        heights.append(-(-heights[-1] * made.fall // WORD))
     return [heights[depth] for depth in made.depths[j]]
 
 
@@ -79,10 +79,10 @@ def test_reports_by_every_pattern_and_around_every_border(count):
     assert found.tolist() == expected and found.dtype == made.field.dtype
     assert not randomness.left
     for x, j, word, report in zip(people, drawn, words, expected, strict=True):
-        which = [(j % count) * ONE // count + 5] if count > 1 else []
-        tape = Tape.of([*which, word])
-        assert made.blur(x, tape) == report
-        assert tape.used == len(which) + 1
+        which = [(j % count) * WORD // count + 5] if count > 1 else []
+        words = Words.given([*which, word])
+        assert made.blur(x, words) == report
+        assert words.used == len(which) + 1
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from metricldp import Categorical, Continuous, Integer, Survey
-from metricldp.basics import exact
+from metricldp_core import exact
 from metricldp.channels import Threshold
 from metricldp.cli import demo
 from metricldp.design import registry

@@ -26,8 +26,8 @@ from metricldp import (
     SurveySpec,
     Weight,
 )
-from metricldp.basics.exact import ONE
-from metricldp.coins.tape import Tape
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 from metricldp.reports.device import Device
 from metricldp.reports.manifest import manifest, pin, unknown_laws
 from vectors import Recorded, fact
@@ -43,8 +43,8 @@ def known(survey):
 
 
 def committed():
-    """The facts of vectors/ that are about surveys the client knows, and those about its tape."""
-    found = {"surveys": [], "tape": [], "laws": []}
+    """The facts of vectors/ that are about surveys the client knows, and those about its words."""
+    found = {"surveys": [], "words": [], "laws": []}
     for path in sorted(FOLDER.glob("*.json")):
         data = json.loads(path.read_text("utf-8"))
         for one in data.get("surveys", ()):
@@ -52,7 +52,7 @@ def committed():
             if known(survey):
                 facts = {key: one[key] for key in ("facts", "values") if key in one}
                 found["surveys"].append({"manifest": manifest(survey), **facts})
-        found["tape"] += data.get("tape", [])
+        found["words"] += data.get("words", [])
         found["laws"] += data.get("laws", [])
     return found
 
@@ -196,8 +196,8 @@ def near(marks, seed):
     for _ in range(24):
         kind, which, *rest = stream.draw(10)
         mark = marks[which % len(marks)]
-        chosen = [mark, mark - 1, mark + 1, 0, ONE - 1]
-        words.append(chosen[kind % 7] % ONE if kind % 7 < 5 else int.from_bytes(bytes(rest), "big"))
+        chosen = [mark, mark - 1, mark + 1, 0, WORD - 1]
+        words.append(chosen[kind % 7] % WORD if kind % 7 < 5 else int.from_bytes(bytes(rest), "big"))
     return Recorded(seed, words)
 
 
@@ -225,7 +225,7 @@ def refused(survey):
     for name, value in product(survey.asked, REFUSED):
         person = {**good, name: value}
         try:
-            device.from_tape(person, Tape(Recorded("refused")))
+            device.from_tape(person, Words(Recorded("refused")))
         except InvalidValueError as wrong:
             found.append({"person": person, "refused": wrong.reason})
     return found

@@ -18,7 +18,7 @@ from metricldp import (
     SurveySpec,
     Tree,
 )
-from metricldp.basics.exact import ONE, at_most_exp
+from metricldp_core.exact import WORD, at_most_exp
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.matrix import MatrixChannel
 from metricldp.channels.mixture import Mixture
@@ -160,7 +160,7 @@ def with_tops(channel, tops):
         for top, shape in zip(tops, channel.depths, strict=True)
     ]
     rows = list(zip(*columns, strict=True))
-    return replace(channel, tops=tops, weights=tuple((*row, ONE - sum(row)) for row in rows))
+    return replace(channel, tops=tops, weights=tuple((*row, WORD - sum(row)) for row in rows))
 
 
 def variants(asked):

@@ -9,7 +9,7 @@ from browsers import CLIENT, chromium, node, served, tool
 from facts import broken, committed, known, many, surveys
 
 from metricldp import Survey
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.reports.device import Device
 from metricldp.reports.manifest import KNOWN, manifest
 
@@ -65,9 +65,9 @@ def in_python(one):
     device = Device(survey)
     for fact in one["facts"]:
         words = fact["words"]
-        tape = Tape.of([int(words[at : at + 16], 16) for at in range(0, len(words), 16)])
-        report = device.from_tape(fact["person"], tape, clip=fact.get("clip", False))
-        yield report.hex() == fact["report"] and tape.used == len(words) // 16
+        words = Words.given([int(words[at : at + 16], 16) for at in range(0, len(words), 16)])
+        report = device.from_tape(fact["person"], words, clip=fact.get("clip", False))
+        yield report.hex() == fact["report"] and words.used == len(words) // 16
 
 
 BY_MANIFEST: dict[str, Survey] = {}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from metricldp import Categorical, Continuous, Integer, Randomness, Survey, Weight
 from metricldp.basics.errors import InvalidValueError
-from metricldp.basics.exact import ONE
+from metricldp_core.exact import WORD
 from metricldp.channels import Geometric, Response, Threshold, ThresholdPaper
 from metricldp.coins import draws as randomness
 from metricldp.coins import kernels
@@ -54,8 +54,8 @@ def drawn_both_ways(draw, seed):
 @settings(max_examples=60)
 @given(
     threshold=st.one_of(
-        st.sampled_from([0, 1, 1 << 63, 3 << 62, 5 << 60, 1 << 56, 1 << 55, ONE - 1, ONE]),
-        st.integers(0, ONE),
+        st.sampled_from([0, 1, 1 << 63, 3 << 62, 5 << 60, 1 << 56, 1 << 55, WORD - 1, WORD]),
+        st.integers(0, WORD),
     ),
     words=st.sampled_from([0, 1, 2, 511, 512, 513, 1030, 2048, 2049]),
     block=st.sampled_from([1, 7, 512, 1 << 14]),
@@ -76,7 +76,7 @@ def test_rows_of_bits(data, n, size, seed):
     width = -(-bits // 8)
     rng = np.random.default_rng(seed)
     positions = rng.integers(0, size, n)
-    flips = rng.integers(0, ONE, -(-n * width // 8), dtype=np.uint64)
+    flips = rng.integers(0, WORD, -(-n * width // 8), dtype=np.uint64)
     lanes = np.unpackbits(flips.view(np.uint8), bitorder="little")[: 8 * n * width]
     expected = lanes.reshape(n, 8 * width) ^ (positions[:, None] <= np.arange(8 * width))
     expected[:, bits:] = 0
@@ -111,7 +111,7 @@ def test_reports_of_every_channel(epsilon, size, n, seed):
 @given(seed=SEEDS, size=st.sampled_from([2, 7, 200]), n=st.sampled_from([1, 64, 200]))
 def test_noise_of_many_rounds_is_cut_at_the_domain(seed, size, n):
     """With a block that nearly always grows, every draw of a coin ends beyond the domain."""
-    channel = Geometric(size, 1.0, GeometricNoise(zero=1, digits=(1,), block=ONE - 1))
+    channel = Geometric(size, 1.0, GeometricNoise(zero=1, digits=(1,), block=WORD - 1))
     positions = np.random.default_rng(seed).integers(0, size, n)
     one, other = drawn_both_ways(lambda source: channel.encode(positions, source), seed)
     assert (one == other).all()

@@ -10,7 +10,7 @@ import numpy as np
 import plain_kernels as plain
 import pytest
 
-from metricldp.basics.exact import ONE
+from metricldp_core.exact import WORD
 from metricldp.coins import kernels
 
 WAYS = ("python", "compiled")
@@ -33,7 +33,7 @@ def kernel(monkeypatch):
 
 
 def words(rng, *shape):
-    return rng.integers(0, ONE, shape, dtype=np.uint64)
+    return rng.integers(0, WORD, shape, dtype=np.uint64)
 
 
 @each_way

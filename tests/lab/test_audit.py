@@ -37,7 +37,7 @@ from metricldp import (
 )
 from metricldp.channels import Geometric, Threshold
 from metricldp.cli import main as cli
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.design.registry import every_mechanism
 from metricldp.lab.audit import Command, Finding, audit, clients, ratios
 from metricldp.lab.audit.sample import Sample
@@ -193,14 +193,14 @@ def last_bit_bare(survey=THRESHOLD):
     channel = survey.channels["age"]
     last = channel.bits - 1
 
-    def blur(position, tape):
-        return channel.blur(position, tape) & ~(1 << last) | (position <= last) << last
+    def blur(position, words):
+        return channel.blur(position, words) & ~(1 << last) | (position <= last) << last
 
     return twin(survey, blur)
 
 
-class Again(Tape):
-    """A tape that begins anew for every part of a report."""
+class Again(Words):
+    """A words that begins anew for every part of a report."""
 
     def __init__(self, seed):
         super().__init__(Randomness.seeded(seed))
@@ -210,25 +210,25 @@ class Again(Tape):
 def coins_of_attributes(survey):
     channel = survey.channels["income"]
 
-    def blur(position, tape):
-        return channel.blur(position, Tape(Randomness.seeded(tape.seed)))
+    def blur(position, words):
+        return channel.blur(position, Words(Randomness.seeded(words.seed)))
 
     return twin(survey, blur, "income", tapes=map(Again, itertools.count()))
 
 
 def coins_of_people(survey, people=2):
-    return twin(survey, tapes=(Tape(Randomness.seeded(k // people)) for k in itertools.count()))
+    return twin(survey, tapes=(Words(Randomness.seeded(k // people)) for k in itertools.count()))
 
 
 def coins_with_a_period(survey, period):
-    return twin(survey, tapes=(Tape(Randomness.seeded(k % period)) for k in itertools.count()))
+    return twin(survey, tapes=(Words(Randomness.seeded(k % period)) for k in itertools.count()))
 
 
 def tail_rounded_to_zero(survey=GEOMETRIC):
     channel = survey.channels["age"]
 
-    def blur(position, tape):
-        while abs((report := channel.blur(position, tape)) - position) > 4:
+    def blur(position, words):
+        while abs((report := channel.blur(position, words)) - position) > 4:
             pass
         return report
 
@@ -237,7 +237,7 @@ def tail_rounded_to_zero(survey=GEOMETRIC):
 
 def off_by_one(survey):
     channel = survey.channels["age"]
-    return twin(survey, lambda x, tape: channel.blur(min(x + 1, channel.size - 1), tape))
+    return twin(survey, lambda x, words: channel.blur(min(x + 1, channel.size - 1), words))
 
 
 def in_the_clear(person, report):
@@ -265,7 +265,7 @@ def clip_leaks(survey):
 
 def one_value_bare(survey):
     channel = survey.channels["age"]
-    return twin(survey, lambda x, tape: x if x == 13 else channel.blur(x, tape))
+    return twin(survey, lambda x, words: x if x == 13 else channel.blur(x, words))
 
 
 def a_memory(survey):

@@ -14,7 +14,7 @@ from scipy import optimize, stats
 from checks import ORACLES, PEERS, EveryCoin, exact_law, sampled_law
 from metricldp import Categorical, Integer, Randomness, Survey
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import ONE
+from metricldp_core.exact import WORD
 from metricldp.channels import Response
 from metricldp.design.registry import mechanism
 from metricldp.lab.peers import subset
@@ -158,7 +158,7 @@ def meetings(channel, values, polynomials):
 
 @pytest.mark.parametrize(("size", "buckets"), [(3, 2), (4, 3), (5, 5), (7, 4)])
 def test_any_three_values_are_hashed_independently(size, buckets):
-    channel = LocalHashing(size, buckets, ONE // 2)
+    channel = LocalHashing(size, buckets, WORD // 2)
     prime = channel.prime
     sizes = np.bincount(np.arange(prime) % buckets, minlength=buckets)
     expected = np.einsum("i,j,k->ijk", sizes, sizes, sizes)
@@ -168,7 +168,7 @@ def test_any_three_values_are_hashed_independently(size, buckets):
 
 def test_straight_lines_would_not_do():
     """The broken twin: pairs meet alike on lines, triples do not."""
-    channel = LocalHashing(7, 3, ONE // 2)
+    channel = LocalHashing(7, 3, WORD // 2)
     lines = range(channel.prime**2)
     pairs = {meetings(channel, pair, lines).tobytes() for pair in permutations(range(7), 2)}
     triples = {meetings(channel, three, lines).tobytes() for three in permutations(range(7), 3)}
@@ -232,7 +232,7 @@ class BucketBare(LocalHashing):
     """The bucket is sent as it is."""
 
     def encode(self, positions, randomness):
-        return LocalHashing(self.size, self.buckets, ONE).encode(positions, randomness)
+        return LocalHashing(self.size, self.buckets, WORD).encode(positions, randomness)
 
 
 def test_broken_samplers_are_caught_on_every_coin():
@@ -259,7 +259,7 @@ def test_hadamard_of_thousands_of_values():
     column = channel.encode(positions, Randomness.seeded(1))
     rows = positions + 1
     agree = int((np.bitwise_count(rows & column.astype(np.int64)) % 2 == 0).sum())
-    chance = stats.binomtest(agree, 3000, channel.keep / ONE).pvalue
+    chance = stats.binomtest(agree, 3000, channel.keep / WORD).pvalue
     assert chance > 1e-9
     function = (np.arange(4096.0) < 700)[None]
     means = channel.mean(channel.coefficients(function))

@@ -11,7 +11,7 @@ from utility_optimised import UtilityRappor, protected_ratio, utility_response
 from checks import exact_law
 from metricldp import Categorical, Integer, InvalidSpecError, SensitiveSet, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE, at_most_exp
+from metricldp_core.exact import WORD, at_most_exp
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.mechanism import ANY_TWO, Simple
 from metricldp.channels.table import Table
@@ -32,7 +32,7 @@ def test_condensed_is_the_exponential_mechanism(epsilon):
     apart = np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
     heights = np.exp(-float(epsilon) * apart / 2)
     expected = heights / heights.sum(axis=1, keepdims=True)
-    shares = np.array(channel.weights) / ONE
+    shares = np.array(channel.weights) / WORD
     np.testing.assert_allclose(shares.astype(float), expected, atol=1e-8)
 
 
@@ -89,7 +89,7 @@ def test_utility_response_has_the_published_probabilities(sensitive, epsilon):
     """c1 = e^E/(s + e^E - 1), c2 = 1/(s + e^E - 1), c3 = 1 - s c2."""
     e, s = math.exp(float(epsilon)), len(sensitive)
     c1, c2 = e / (s + e - 1), 1 / (s + e - 1)
-    shares = np.array(made("response", 6, sensitive, epsilon).weights) / ONE
+    shares = np.array(made("response", 6, sensitive, epsilon).weights) / WORD
     for x in range(6):
         expected = np.array([c2 if y in sensitive else 0 for y in range(6)])
         expected[x] = c1 if x in sensitive else 1 - s * c2
@@ -102,7 +102,7 @@ def test_utility_rappor_has_the_published_probabilities(epsilon):
     channel, e = made("rappor", 4, {1, 2}, epsilon), math.exp(float(epsilon))
     th = math.sqrt(e) / (math.sqrt(e) + 1)
     d1, d2 = th / ((1 - th) * e + th), ((1 - th) * e + th) / e
-    own, other = np.array(channel.own) / ONE, np.array(channel.other) / ONE
+    own, other = np.array(channel.own) / WORD, np.array(channel.other) / WORD
     np.testing.assert_allclose(own.astype(float), [1 - d2, th, th, 1 - d2], rtol=1e-12)
     np.testing.assert_allclose(other.astype(float), [0, d1, d1, 0], rtol=1e-12)
 

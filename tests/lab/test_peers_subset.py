@@ -11,7 +11,7 @@ import pytest
 from checks import EveryCoin, exact_law, sampled_law
 from metricldp import Categorical, Randomness, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE
+from metricldp_core.exact import WORD
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.mechanism import ANY_TWO, Simple
 from metricldp.design.registry import build
@@ -66,7 +66,7 @@ def test_its_sampler_on_every_coin(ones):
 
 
 def test_every_set_is_listed_and_no_other_is_accepted():
-    field = SubsetSelection(9, 4, ONE // 2).field
+    field = SubsetSelection(9, 4, WORD // 2).field
     listed = np.unpackbits(field.every(), axis=1, count=9, bitorder="little")
     sets = {tuple(np.flatnonzero(row)) for row in listed}
     assert sets == set(combinations(range(9), 4))

@@ -9,7 +9,7 @@ from mean_mechanisms import MeanTable, duchi, hybrid, piecewise
 
 from metricldp import Integer, InvalidSpecError, QueryError, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE, at_most_exp
+from metricldp_core.exact import WORD, at_most_exp
 from metricldp.channels import Response
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.mechanism import ANY_TWO, Simple
@@ -37,7 +37,7 @@ def test_square_wave_is_the_published_one(size, epsilon):
     for x in (0, size // 2, size - 1):
         expected = np.full(size + 2 * b, q)
         expected[x : x + 2 * b + 1] = e * q
-        found = np.array(channel.weights[x]) / ONE
+        found = np.array(channel.weights[x]) / WORD
         np.testing.assert_allclose(found.astype(float), expected, rtol=1e-12)
 
 
@@ -61,8 +61,8 @@ def test_a_wave_that_is_higher_by_a_little_is_refused():
     def twin(size, epsilon):
         rows = wave(size, 3, epsilon)
         for row in rows:
-            row[row.index(max(row))] += ONE >> 20
-            row[row.index(min(row))] -= ONE >> 20
+            row[row.index(max(row))] += WORD >> 20
+            row[row.index(min(row))] -= WORD >> 20
         return SquareWave.of(rows)
 
     found = check_channel(Simple("twin", twin, ANY_TWO), sizes=(5,), epsilons=(1.0,))
@@ -179,7 +179,7 @@ def test_smoothing_takes_neighbours_in():
 @pytest.mark.parametrize("counts", [[1, 2], [1, -1, 3], [0, 0, 0], [1, math.nan, 2], [[1, 2, 3]]])
 def test_counts_that_are_none_are_refused(counts):
     with pytest.raises(QueryError, match="a count for each of the 3 reports, not"):
-        expectation_maximisation(Response(3, ONE // 2), counts)
+        expectation_maximisation(Response(3, WORD // 2), counts)
 
 
 # Means

@@ -32,7 +32,7 @@ from metricldp import (
     TightenedMetricWarning,
     Tree,
 )
-from metricldp.basics.exact import at_most_exp
+from metricldp_core.exact import at_most_exp
 from metricldp.channels import Geometric
 from metricldp.design.registry import build
 from metricldp.metrics import Line, Sensitive, Uniform, added, tightened

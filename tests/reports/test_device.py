@@ -29,7 +29,7 @@ from metricldp import (
     Survey,
     Weight,
 )
-from metricldp.basics.exact import ONE
+from metricldp_core.exact import WORD
 from metricldp.channels import (
     BitChannel,
     Geometric,
@@ -43,7 +43,7 @@ from metricldp.channels import (
 from metricldp.channels.table import Table
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.coins.noise import GeometricNoise
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.design.registry import build
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hadamard import Hadamard
@@ -269,7 +269,7 @@ def test_a_broken_sampler_is_caught_on_every_coin(twin):
 
 def check_blur(channel, *, n=40_000, seed=11):
     """What `blur` draws has the law that the certificate is computed from."""
-    randomness = Tape(Randomness.seeded(seed))
+    randomness = Words(Randomness.seeded(seed))
     for x in range(channel.size):
         law = exact_law(channel, x)
         drawn = Counter(as_key(channel, channel.blur(x, randomness)) for _ in range(n))
@@ -300,9 +300,9 @@ def test_samplers_that_do_not_follow_their_integers_are_rejected(twin):
 
 def test_flips_of_a_wide_field_have_their_probability_in_every_lane():
     channel, n = Threshold.for_epsilon(256, Fraction(1)), 4000
-    randomness = Tape(Randomness.seeded(12))
+    randomness = Words(Randomness.seeded(12))
     flips = [channel.blur(100, randomness) ^ channel.blur(100, randomness) for _ in range(n)]
-    p = Fraction(channel.flip, ONE)
+    p = Fraction(channel.flip, WORD)
     differ = 2 * p * (1 - p)
     for lane in range(channel.bits):
         ones = sum(drawn >> lane & 1 for drawn in flips)
@@ -313,19 +313,19 @@ def test_flips_of_a_wide_field_have_their_probability_in_every_lane():
 
 
 def words_of(planes, count):
-    """Planes of `count` lanes as the words of a tape; what is beyond the last lane is noise."""
+    """Planes of `count` lanes as the words of a words; what is beyond the last lane is noise."""
     for plane in planes:
         for start in range(0, count, 64):
-            yield plane >> start & ONE - 1
+            yield plane >> start & WORD - 1
 
 
 @given(
-    threshold=st.one_of(st.integers(1, ONE - 1), st.integers(1, 63).map(lambda k: 1 << k)),
+    threshold=st.one_of(st.integers(1, WORD - 1), st.integers(1, 63).map(lambda k: 1 << k)),
     planes=st.lists(st.integers(0, (1 << 192) - 1), min_size=64, max_size=64),
     count=st.sampled_from([1, 7, 64, 90, 128, 129]),
 )
 def test_a_lane_is_one_exactly_if_its_number_is_below_the_threshold(threshold, planes, count):
-    result = Tape.of(list(words_of(planes, count))).lanes(threshold, count)
+    result = Words.given(list(words_of(planes, count))).lanes(threshold, count)
     for lane in range(count):
         number = sum((p >> lane & 1) << (63 - k) for k, p in enumerate(planes))
         assert result >> lane & 1 == (number < threshold)
@@ -336,9 +336,9 @@ def test_numbers_next_to_the_threshold_are_decided_at_the_last_digit(close):
     threshold = 0x9E3779B97F4A7C15
     number = threshold + close
     planes = [-(number >> (63 - k) & 1) for k in range(64)]
-    lanes = Tape.of(list(words_of(planes, 70))).lanes(threshold, 70)
+    lanes = Words.given(list(words_of(planes, 70))).lanes(threshold, 70)
     assert lanes == ((1 << 70) - 1 if close < 0 else 0)
-    assert Tape.of([number]).toss(threshold) == (close < 0)
+    assert Words.given([number]).toss(threshold) == (close < 0)
 
 
 # One value to its position: as in a column of one value
@@ -348,7 +348,7 @@ def in_a_column(attribute, value, *, clip=False):
     """What the way of a table makes of one value, or the sentence of its refusal."""
     try:
         column = people._column({"v": [value]}, "v")
-        return int(people.positions_of(attribute, column, "v", clip=clip)[0]) % ONE
+        return int(people.positions_of(attribute, column, "v", clip=clip)[0]) % WORD
     except InvalidValueError as wrong:
         return wrong.why
 
@@ -735,10 +735,10 @@ def test_equal_values_and_equal_coins_give_equal_reports():
     )
     words = Randomness.seeded(5).words(64).tolist()
     plain = dict.fromkeys("abrwp", 3) | {"c": "y"}
-    expected = Device(survey).from_tape(plain, Tape.of(words))
+    expected = Device(survey).from_tape(plain, Words.given(words))
     for value, name, clip in itertools.product(WAYS[int], WAYS[str], (False, True)):
         person = dict.fromkeys("abrwp", value) | {"c": name}
-        assert Device(survey).from_tape(person, Tape.of(words), clip=clip) == expected
+        assert Device(survey).from_tape(person, Words.given(words), clip=clip) == expected
         assert survey.report(person, randomness=Randomness.seeded(5), clip=clip) == expected
 
 
@@ -750,9 +750,9 @@ def test_every_value_reads_equally_many_words_of_the_tape(mechanism, size):
     for seed in range(5):
         words, used = Randomness.seeded(seed).words(5000).tolist(), set()
         for value in range(-1, size + 1):
-            tape = Tape.of(words)
-            own.from_tape({"a": value}, tape, clip=True)
-            used.add(tape.used)
+            words = Words.given(words)
+            own.from_tape({"a": value}, words, clip=True)
+            used.add(words.used)
         assert len(used) == 1
 
 
@@ -760,7 +760,7 @@ def test_a_device_shows_no_value_and_clips_only_on_request():
     device = Device(Survey.design({"a": Integer(0, 9, epsilon=1, per=1)}))
     for call in (
         lambda: device.report({"a": 77}, randomness=None, clip=False),
-        lambda: device.from_tape({"a": 77}, Tape.of([])),
+        lambda: device.from_tape({"a": 77}, Words.given([])),
     ):
         with pytest.raises(InvalidValueError, match=r"^a is outside 0 to 9") as told:
             call()
@@ -774,7 +774,7 @@ def test_a_field_that_is_too_long_is_not_sent():
     )
     device, bits = Device(survey), survey.fields["a"].bits
     for field, fits in (((1 << bits) - 1, True), (1 << bits, False)):
-        device._parts[0] = device._parts[0]._replace(blur=lambda _, tape, field=field: field)
+        device._parts[0] = device._parts[0]._replace(blur=lambda _, words, field=field: field)
         if fits:
             assert device.report({"a": 1, "b": 2}, randomness=None, clip=False)
             continue

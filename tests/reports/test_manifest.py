@@ -21,7 +21,7 @@ from metricldp import (
     SurveySpec,
     Weight,
 )
-from metricldp.basics.canonical import canonical
+from metricldp_core.canonical import canonical
 from metricldp.basics.text import plain
 from metricldp.cli import main as cli
 from metricldp.reports.bytes import header, packed_size

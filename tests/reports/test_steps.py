@@ -16,7 +16,7 @@ import pytest
 
 from checks import MECHANISMS
 from metricldp import Categorical, Continuous, Integer, Ordinal, Survey, SurveySpec, Weight
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.design.registry import build
 from metricldp.metrics import Line
 from metricldp.reports.device import Device
@@ -50,8 +50,8 @@ def spread(device, values, *, clip):
     found = set()
     for value in values:
         for _ in range(2):  # what is looked up once is not counted
-            tape = Tape(Recorded("steps"))
-            count = steps(lambda v=value, t=tape: device.from_tape({"x": v}, t, clip=clip))
+            words = Words(Recorded("steps"))
+            count = steps(lambda v=value, t=words: device.from_tape({"x": v}, t, clip=clip))
         found.add(count)
     return found
 
@@ -74,7 +74,7 @@ def device_for(attribute):
     found = Device(Survey.design({"x": attribute, **other}))
     if other:  # the same for everybody
         report = found.from_tape
-        found.from_tape = lambda person, tape, clip: report({**person, "y": "a"}, tape, clip=clip)
+        found.from_tape = lambda person, words, clip: report({**person, "y": "a"}, words, clip=clip)
     return found
 
 
@@ -113,10 +113,10 @@ def test_blurring_takes_the_same_steps_at_every_position(name):
         counts, used = set(), set()
         for x in range(channel.size):
             for _ in range(2):
-                tape = Tape(Recorded(randomness))
-                count = steps(lambda x=x, t=tape: channel.blur(x, t))
+                words = Words(Recorded(randomness))
+                count = steps(lambda x=x, t=words: channel.blur(x, t))
             counts.add(count)
-            used.add(tape.used)
+            used.add(words.used)
         assert len(counts) == len(used) == 1, (name, counts, used)
 
 
@@ -151,10 +151,10 @@ def test_reports_take_the_same_steps_for_every_value(name, remembers):
         for again in range(2):
             if again and remembers == "nothing":
                 memory = {}
-            tape = Tape(Recorded("one"))
-            count = steps(lambda p=person, t=tape, m=memory: device.from_tape(p, t, memory=m))
+            words = Words(Recorded("one"))
+            count = steps(lambda p=person, t=words, m=memory: device.from_tape(p, t, memory=m))
         counts.add(count)
-        used.add(tape.used)
+        used.add(words.used)
     assert len(counts) == len(used) == 1, (counts, used)
 
 

@@ -18,7 +18,7 @@ from metricldp import (
     SurveySpec,
 )
 from metricldp.channels.table import Table
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.survey import files
 from vectors import Recorded, check, entry, fact
 
@@ -52,7 +52,7 @@ def broken_twins():
     yield "threshold", ["surveys", 0, "facts", 0, "report"], lambda hex: hex[:-2] + "02"
     yield "threshold", ["surveys", 0, "fingerprint"], lambda hex: "0" + hex[1:]
     yield "table", ["laws", 0, "facts", 0, "report"], lambda report: 1 - report
-    yield "tape", ["tape", 5, "found"], lambda found: found + "1"
+    yield "words", ["words", 5, "found"], lambda found: found + "1"
     yield "canonical", ["canonical", 0, "text"], lambda text: text + "0"
     yield "refused-reports", ["surveys", 0, "reports", 0, "refused"], lambda _: "range"
     yield "refused-values", ["surveys", 0, "values", 0, "refused"], lambda _: "kind"
@@ -122,8 +122,8 @@ def test_planar_noise_is_a_table_over_cells():
     stream = Recorded("planar")
     for k in range(200):
         x, y, word = k % 3, k % 4, int.from_bytes(stream.draw(8), "little")
-        cell = table.blur(4 * x + y, Tape.of([word]))
-        assert noise.draw((x, y), Tape.of([word])) == divmod(cell, 4)
+        cell = table.blur(4 * x + y, Words.given([word]))
+        assert noise.draw((x, y), Words.given([word])) == divmod(cell, 4)
 
 
 def build_planar():

@@ -27,10 +27,10 @@ from metricldp import (
     Unary,
     Weight,
 )
-from metricldp.basics.canonical import canonical, hexadecimal
-from metricldp.basics.exact import ONE
+from metricldp_core.canonical import canonical, word
+from metricldp_core.exact import WORD
 from metricldp.channels.table import Table
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from vectors import FORMAT, Recorded, entry, fact
 
 FOLDER = Path(__file__).parents[2] / "vectors"
@@ -51,8 +51,8 @@ def near(survey, seed):
     for _ in range(40):
         kind, which, *rest = stream.draw(10)
         mark = marks[which % len(marks)]
-        chosen = [mark, mark - 1, mark + 1, 0, ONE - 1]
-        words.append(chosen[kind % 8] % ONE if kind % 8 < 5 else int.from_bytes(bytes(rest), "big"))
+        chosen = [mark, mark - 1, mark + 1, 0, WORD - 1]
+        words.append(chosen[kind % 8] % WORD if kind % 8 < 5 else int.from_bytes(bytes(rest), "big"))
     return Recorded(seed, words)
 
 
@@ -64,7 +64,7 @@ def stubborn(survey, seed):
     for digit in range(64):
         for _ in range(wide):
             few = [int.from_bytes(stream.draw(8), "big") for _ in range(3)]
-            plain = ONE - 1 if marks[0] >> (63 - digit) & 1 else 0
+            plain = WORD - 1 if marks[0] >> (63 - digit) & 1 else 0
             words.append(plain ^ (few[0] & few[1] & few[2]))
     return Recorded(seed, words)
 
@@ -190,19 +190,19 @@ def matrix():
 
 def table():
     tables = [
-        [[ONE - 1, 1], [1, ONE - 1]],
-        [[ONE >> 1, ONE >> 2, ONE >> 2], [ONE >> 2, ONE >> 1, ONE >> 2], [1, ONE - 2, 1]],
-        [[5, 0, ONE - 5, 0], [7, 0, ONE - 7, 0]],
+        [[WORD - 1, 1], [1, WORD - 1]],
+        [[WORD >> 1, WORD >> 2, WORD >> 2], [WORD >> 2, WORD >> 1, WORD >> 2], [1, WORD - 2, 1]],
+        [[5, 0, WORD - 5, 0], [7, 0, WORD - 7, 0]],
     ]
     laws = []
     for weights in tables:
         channel, facts = Table.of(weights), []
         sums = [0, *channel._lookup.below[0], *channel._lookup.below[-1]]
-        words = sorted({w % ONE for s in sums for w in (s - 1, s, s + 1)})
+        words = sorted({w % WORD for s in sums for w in (s - 1, s, s + 1)})
         for x in range(channel.size):
             for word in words:
-                report = channel.blur(x, Tape.of([word]))
-                facts.append({"position": x, "words": hexadecimal(word), "report": report})
+                report = channel.blur(x, Words.given([word]))
+                facts.append({"position": x, "words": word(word), "report": report})
         laws.append({"law": channel.law(), "facts": facts})
     return {"laws": laws}
 
@@ -877,29 +877,29 @@ def bad_files():
 # The ground --------------------------------------------------------------------------------------
 
 
-def tape():
+def words():
     calls = [("integer", bits) for bits in (0, 1, 7, 32, 63, 64)]
-    calls += [("toss", t) for t in (0, 1, 1 << 63, ONE - 1, ONE)]
-    calls += [("uniform", bound) for bound in (1, 2, 3, 5, 64, 65, 1000, (1 << 63) + 1, ONE)]
+    calls += [("toss", t) for t in (0, 1, 1 << 63, WORD - 1, WORD)]
+    calls += [("uniform", bound) for bound in (1, 2, 3, 5, 64, 65, 1000, (1 << 63) + 1, WORD)]
     calls += [("rounded", p) for p in (0, 1, 1 << 31, 1 << 32, (5 << 32) + 12345, (9 << 32) - 1)]
     calls += [
         ("lanes", t, count)
-        for t in (0, 1 << 63, 3 << 62, 1 << 60, 0xAAAAAAAAAAAAAAAA, 1 << 20, ONE)
+        for t in (0, 1 << 63, 3 << 62, 1 << 60, 0xAAAAAAAAAAAAAAAA, 1 << 20, WORD)
         for count in (1, 3, 64, 65, 130)
     ]
     found = []
     for call, *arguments in calls:
         for k in range(3 if call != "lanes" else 2):
             stream = Recorded(f"{call} {arguments} {k}")
-            drawn = Tape(stream)
+            drawn = Words(stream)
             result = getattr(drawn, call)(*arguments)
             said = [f"{argument:x}" for argument in arguments]
             words = stream.words(drawn.used)
             found.append({"call": call, "arguments": said, "words": words, "found": f"{result:x}"})
-    for word in (0, 4, 5, 6, ONE - 1):
-        one = {"call": "toss", "arguments": ["5"], "words": hexadecimal(word)}
-        found.append({**one, "found": f"{Tape.of([word]).toss(5):x}"})
-    return {"tape": found}
+    for word in (0, 4, 5, 6, WORD - 1):
+        one = {"call": "toss", "arguments": ["5"], "words": word(word)}
+        found.append({**one, "found": f"{Words.given([word]).toss(5):x}"})
+    return {"words": found}
 
 
 def canonical_texts():
@@ -968,7 +968,7 @@ FILES = {
     "refused-reports": bad_reports,
     "refused-values": bad_values,
     "refused-surveys": bad_files,
-    "tape": tape,
+    "words": words,
     "canonical": canonical_texts,
 }
 

@@ -35,7 +35,7 @@ from metricldp import (
     Weight,
 )
 from metricldp.cli.main import main
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.design import torus
 from metricldp.lab.compare import APART, OWN, REFITTED, SAME, compare, compared, taking_part
 from metricldp.lab.crowd import Crowd, Questions
@@ -335,10 +335,10 @@ def test_devices_and_tables_have_one_law(survey):
     for row, x in enumerate(itertools.product((0, 1), ("no", "yes"), (0, 1))):
         person = dict(zip(survey.attributes, x, strict=True))
         many = {name: [value] * n for name, value in person.items()}
-        tape = Tape(Randomness.seeded(50 + row))
+        words = Words(Randomness.seeded(50 + row))
         for drawn in (
             Counter(packed.pack(survey, survey.randomize(many, randomness=Randomness.seeded(row)))),
-            Counter(device.from_tape(person, tape) for _ in range(n)),
+            Counter(device.from_tape(person, words) for _ in range(n)),
         ):
             assert set(drawn) <= set(known)
             assert_counts([drawn[blob] for blob in known], laws[row], false_alarm=1e-9)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from metricldp import Continuous, Integer, Lp, Survey, Weight
-from metricldp.basics.exact import ONE, exp_bounds, log_bounds
+from metricldp_core.exact import WORD, exp_bounds, log_bounds
 from metricldp.channels import Geometric, Response
 from metricldp.channels.table import Table
 from metricldp.metrics import Line, Uniform
@@ -209,7 +209,7 @@ def test_cells_keep_a_norm_up_to_theirs():
 
 
 def test_values_that_are_told_apart_for_certain_are_a_pair_like_any_other():
-    half, quarter = ONE >> 1, ONE >> 2
+    half, quarter = WORD >> 1, WORD >> 2
     channel = Table.of([[half, half, 0], [half, quarter, quarter], [half, half, 0]])
     pairs = prove(channel, Line(Fraction(1)))
     assert [(pair.x, pair.other, pair.holds) for pair in pairs] == [(0, 1, False), (1, 2, False)]

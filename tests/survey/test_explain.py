@@ -30,7 +30,7 @@ from metricldp import (
     WeakGuaranteeWarning,
     Weight,
 )
-from metricldp.basics.exact import as_written, exp_bounds
+from metricldp_core.exact import decimal_of, exp_bounds
 from metricldp.metrics import Line, Sensitive, Uniform
 from metricldp.survey.explain import (
     close_distance,
@@ -128,7 +128,7 @@ def test_close_values_have_the_largest_epsilon_of_all_such_pairs(kind):
     attribute = SEARCHLESS[kind]
     survey = Survey.design({"x": attribute})
     if attribute.metric_kind == "relative":
-        ratio = Fraction(1) + as_written(attribute.metric.by)
+        ratio = Fraction(1) + decimal_of(attribute.metric.by)
 
         def is_close(x, y):
             return Fraction(y) <= ratio * Fraction(x)

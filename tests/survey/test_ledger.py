@@ -24,7 +24,7 @@ from metricldp import (
     Tree,
     Weight,
 )
-from metricldp.basics.exact import at_most_exp
+from metricldp_core.exact import at_most_exp
 from metricldp.metrics import Line
 
 SITES = ("news", "games", "clinic")

@@ -35,7 +35,7 @@ from metricldp import (
     Weight,
 )
 from metricldp.cli.main import main
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.reports.bytes import pack, unpack
 from metricldp.reports.device import Device
 from vectors import Recorded
@@ -134,10 +134,10 @@ def test_nothing_in_any_form_is_one_and_the_same_report(kind):
     """So no byte tells how the value was missing, and none whether, but for the coins."""
     survey = Survey.design({"x": KINDS[kind]})
     device = Device(survey)
-    reports = {device.from_tape({}, Tape(Recorded("one")))}
-    reports |= {device.from_tape({"x": nothing}, Tape(Recorded("one"))) for nothing in NOTHING}
+    reports = {device.from_tape({}, Words(Recorded("one")))}
+    reports |= {device.from_tape({"x": nothing}, Words(Recorded("one"))) for nothing in NOTHING}
     assert len(reports) == 1
-    assert len(device.from_tape({"x": VALUES[kind]}, Tape(Recorded("one")))) == len(reports.pop())
+    assert len(device.from_tape({"x": VALUES[kind]}, Words(Recorded("one")))) == len(reports.pop())
 
 
 def test_the_law_of_a_report_is_that_of_two_attributes():
@@ -149,7 +149,7 @@ def test_the_law_of_a_report_is_that_of_two_attributes():
     device, n = Device(survey), 8_000
     for value, place in ((0, (0, 1)), (2, (2, 1)), (None, (1, 0))):
         drawn = Counter(
-            device.from_tape({"x": value}, Tape(Recorded(f"{value} {k}"))) for k in range(n)
+            device.from_tape({"x": value}, Words(Recorded(f"{value} {k}"))) for k in range(n)
         )
         assert set(drawn) <= set(reports)
         for report, p in zip(reports, laws[place], strict=True):
@@ -351,7 +351,7 @@ def test_missing_takes_the_same_steps_as_a_value():
         assert len(spread(device, [*values, None], clip=True)) == 1
         people = ({}, {"x": None}, {"x": values[0]})
         report = partial(device.from_tape, clip=False)
-        taken = {steps(partial(report, person, Tape(Recorded("steps")))) for person in people}
+        taken = {steps(partial(report, person, Words(Recorded("steps")))) for person in people}
         assert len(taken) == 1, "no entry at all is none that is seen"
 
 
@@ -393,8 +393,8 @@ def test_a_middle_that_a_short_float_cannot_say_is_still_no_answer():
     huge = Integer(2**53 - 3, 2**53 - 2, epsilon=1, optional=True, per=1)
     device = Device(Survey.design({"x": huge}))
     for nothing in ("", math.nan, np.float32(math.nan), None):
-        assert device.from_tape({"x": nothing}, Tape(Recorded("one"))) == device.from_tape(
-            {}, Tape(Recorded("one"))
+        assert device.from_tape({"x": nothing}, Words(Recorded("one"))) == device.from_tape(
+            {}, Words(Recorded("one"))
         )
 
 

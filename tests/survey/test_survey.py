@@ -27,7 +27,7 @@ from metricldp import (
     Weight,
 )
 from metricldp.attributes.base import SMALLEST_STEP
-from metricldp.basics.exact import at_most_exp
+from metricldp_core.exact import at_most_exp
 from metricldp.channels import Geometric, Response
 from metricldp.metrics import Uniform
 from metricldp.survey.certify import prove

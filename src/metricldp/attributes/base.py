@@ -24,7 +24,7 @@ from metricldp.attributes.scalars import is_missing
 from metricldp.attributes.selection import Chosen, Span
 from metricldp.basics.checks import positive
 from metricldp.basics.errors import InvalidSpecError, InvalidValueError, QueryError
-from metricldp.basics.exact import as_written
+from metricldp_core.exact import decimal_of
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import distinct, guess, listed, plain, shown
 from metricldp.metrics import Metric, MetricInWords, Value, capped
@@ -142,7 +142,7 @@ class Attribute(ABC):
     @property
     def unit(self) -> Fraction:
         """The epsilon of one unit of length."""
-        return as_written(self.epsilon)
+        return decimal_of(self.epsilon)
 
     @property
     @abstractmethod
@@ -156,7 +156,7 @@ class Attribute(ABC):
     def _capped(self, metric: Metric) -> Metric:
         if self.max_epsilon is None:
             return metric
-        max_epsilon, least = as_written(self.max_epsilon), metric.smallest(self.size)
+        max_epsilon, least = decimal_of(self.max_epsilon), metric.smallest(self.size)
         if max_epsilon < least:
             told, smallest = distinct(max_epsilon, least)
             raise InvalidSpecError(

@@ -28,7 +28,7 @@ from metricldp.attributes.selection import (
 )
 from metricldp.basics.checks import finite, is_list, positive
 from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp.basics.exact import as_written, floor_of
+from metricldp_core.exact import decimal_of, floor_of
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, plain_or_exact, shown
 from metricldp.metrics import Distances, Metric, Relative
@@ -253,7 +253,7 @@ class Continuous(Interval, OnLine):
     @cached_property
     def _apart(self) -> list[Fraction]:
         """How far the middles of neighbouring bins are apart, where edges were placed."""
-        edges = [as_written(edge) for edge in self.edges or ()]
+        edges = [decimal_of(edge) for edge in self.edges or ()]
         return [(after - before) / 2 for before, after in zip(edges, edges[2:], strict=False)]
 
     @property
@@ -264,10 +264,10 @@ class Continuous(Interval, OnLine):
     def usual(self) -> Metric:
         """A line; with bins of different widths, by the distances of their middles."""
         if self.metric is not None:
-            edges = [as_written(edge) for edge in self.edges or ()]
+            edges = [decimal_of(edge) for edge in self.edges or ()]
             return self.metric.along(_middles(edges), self.unit)
         if self.within is not None and self._uneven:
-            return self._windows(as_written(self.within))
+            return self._windows(decimal_of(self.within))
         if len(set(self._apart)) <= 1:
             return super().usual
         unit = common_unit(self._apart)
@@ -278,7 +278,7 @@ class Continuous(Interval, OnLine):
     @property
     def _uneven(self) -> bool:
         """Whether bins have different widths; their middles may be evenly spaced all the same."""
-        edges = [as_written(edge) for edge in self.edges or ()]
+        edges = [decimal_of(edge) for edge in self.edges or ()]
         return len({above - below for below, above in pairwise(edges)}) > 1
 
     def _windows(self, within: Fraction) -> Distances:
@@ -287,13 +287,13 @@ class Continuous(Interval, OnLine):
         Values of two bins are farther apart than the gap between them, so floor(gap / within) + 1
         windows at least.
         """
-        edges = [as_written(edge) for edge in self.edges or ()]
+        edges = [decimal_of(edge) for edge in self.edges or ()]
         most = floor_of((edges[-2] - edges[1]) / within) + 1
         whole: Integers = np.zeros((self.size, self.size), dtype=kind_for(most))
         for x, end in enumerate(edges[1:-1]):
             rest = [floor_of((start - end) / within) + 1 for start in edges[x + 1 : -1]]
             whole[x, x + 1 :] = whole[x + 1 :, x] = rest
-        return Distances.of(closure(whole), as_written(self.epsilon))
+        return Distances.of(closure(whole), decimal_of(self.epsilon))
 
     @property
     def metric_kind(self) -> str:

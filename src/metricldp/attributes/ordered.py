@@ -16,7 +16,7 @@ from metricldp.attributes.base import Attribute, Numbers, Positions
 from metricldp.attributes.scalars import CLIP, real_within, reals_within
 from metricldp.basics.checks import finite, positive
 from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp.basics.exact import as_written, ceil_of
+from metricldp_core.exact import decimal_of, ceil_of
 from metricldp.basics.text import plain, shown
 from metricldp.metrics import Bent, Line, Metric, Uniform, Window
 from metricldp.metrics.grid import Axis
@@ -93,7 +93,7 @@ class OnLine(Attribute):
 
     @property
     def unit(self) -> Fraction:
-        return as_written(self.epsilon) / as_written(self.per or 1)
+        return decimal_of(self.epsilon) / decimal_of(self.per or 1)
 
     @property
     def usual(self) -> Metric:
@@ -103,7 +103,7 @@ class OnLine(Attribute):
             if around is None:
                 return Line(step)
             return Bent(step, around=around) if around > 3 else Uniform(step)
-        steps = as_written(self.within) / self.step
+        steps = decimal_of(self.within) / self.step
         if steps < 1:
             raise InvalidSpecError(
                 f"within {plain(self.within)} is less than one step of the grid, "
@@ -114,7 +114,7 @@ class OnLine(Attribute):
         # ceil(d / whole). With values rounded to points it is the same.
         whole = steps.denominator == 1 or not self._exact_positions
         width = ceil_of(steps) if whole else steps
-        epsilon = as_written(self.epsilon)
+        epsilon = decimal_of(self.epsilon)
         farthest = self.size - 1 if around is None else around // 2
         return Uniform(epsilon) if width >= farthest else Window(epsilon, width, around=around)
 
@@ -127,9 +127,9 @@ class OnLine(Attribute):
         own = getattr(self, "metric", None) is not None or getattr(self, "edges", None) is not None
         if own or self.cyclic or self.rounded_at_random:
             return None
-        max_epsilon = None if self.max_epsilon is None else as_written(self.max_epsilon)
-        unit, windows = as_written(self.within or self.per or 1), self.within is not None
-        epsilon, step = as_written(self.epsilon), self.step / unit
+        max_epsilon = None if self.max_epsilon is None else decimal_of(self.max_epsilon)
+        unit, windows = decimal_of(self.within or self.per or 1), self.within is not None
+        epsilon, step = decimal_of(self.epsilon), self.step / unit
         return Axis(self.size, epsilon, step, windows, self.in_bins, max_epsilon)
 
     @property
@@ -167,7 +167,7 @@ class Interval(Attribute):
     @property
     def extent(self) -> Fraction:
         """From end to end, of the numbers as they are written."""
-        return as_written(self.high) - as_written(self.low)
+        return decimal_of(self.high) - decimal_of(self.low)
 
     def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
         ends, around = (self.low, self.high), self.is_cyclic

@@ -23,6 +23,11 @@ def is_line(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and bool(value.strip()) and value.isprintable()
 
 
+def as_lists(value: Any) -> Any:
+    """Tuples in tuples as lists, which is what files hold."""
+    return [as_lists(item) for item in value] if isinstance(value, tuple) else value
+
+
 def refuse_unknown(what: str, entries: Iterable[str], known: Sequence[str]) -> None:
     for key in entries:
         if key not in known:

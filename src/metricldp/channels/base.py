@@ -20,12 +20,12 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.canonical import hexadecimal
-from metricldp.basics.exact import log
+from metricldp_core.canonical import word
+from metricldp_core.exact import log_of
 from metricldp.basics.numbers import root_of
 from metricldp.channels.fields import Column, Field
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.metrics.base import Metric
 
 Floats = npt.NDArray[np.float64]
@@ -116,7 +116,7 @@ class Channel(ABC):
         """Blur positions: the only step that sees private values, and it runs on the device."""
 
     @abstractmethod
-    def blur(self, position: int, tape: Tape) -> int:
+    def blur(self, position: int, words: Words) -> int:
         """Blur one position, with the law of `encode`: the report as an integer of `bits` bits."""
 
     # The certificate -----------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Channel(ABC):
         found = np.full((len(rows), self.size), -np.inf)
         for place, x in np.ndindex(found.shape):
             if chance := self.probability(x, rows[place]):
-                found[place, x] = log(chance)
+                found[place, x] = log_of(chance)
         return found[back.reshape(-1)]
 
     def bit_chances(self) -> Floats | None:
@@ -386,5 +386,5 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, int) and value >= 1 << 53:
-        return hexadecimal(value)
+        return word(value)
     return value

@@ -31,7 +31,7 @@ from metricldp.channels.joint import (
 from metricldp.channels.table import Table
 from metricldp.channels.wound import Wound, strides_of
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.metrics.grid import Grid
 
 REPORT = ""
@@ -69,8 +69,8 @@ class Cells(JointChannel):
     def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         return {REPORT: self.one.encode(np.asarray(self._cell(positions)), randomness)}
 
-    def draw(self, positions: Sequence[int], tape: Tape) -> list[int]:
-        return [self.one.blur(self._cell(positions), tape)]
+    def draw(self, positions: Sequence[int], words: Words) -> list[int]:
+        return [self.one.blur(self._cell(positions), words)]
 
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
         return self.one.probability(self._cell(x), np.asarray(report[REPORT]))

@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.basics.canonical import canonical
+from metricldp_core.canonical import canonical
 from metricldp.basics.errors import InvalidSpecError, MetricLdpError, SeededRandomnessWarning
-from metricldp.basics.exact import at_most_exp, exp_bounds, log
+from metricldp_core.exact import at_most_exp, exp_bounds, log_of
 from metricldp.basics.text import distinct, shown, table
 from metricldp.channels.base import Channel, Floats
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.mechanism import ANY_TWO, Mechanism
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.metrics import Line, Metric, Uniform
 
 SIZES = (2, 3, 5)
@@ -176,7 +176,7 @@ def _loss(case: _Case) -> str:
         worst = max(Fraction(max(pair)) / min(pair) for pair in pairs)
         stated, allowed = case.channel.worst_ratio(x, other), case.metric.distance(x, other)
         if not worst <= stated <= worst * (1 + Fraction(1, 1 << 40)):
-            return f"loss of {x} and {other}: {log(worst):.9g}, not {log(stated):.9g} as stated"
+            return f"loss of {x} and {other}: {log_of(worst):.9g}, not {log_of(stated):.9g} as stated"
         if not at_most_exp(stated, allowed):
             told, most = distinct(stated, exp_bounds(allowed)[1])
             return f"the likelihood ratio of {x} and {other} is {told}, more than {most}"
@@ -253,10 +253,10 @@ def _encode(case: _Case) -> str:
 
 
 def _blur(case: _Case) -> str:
-    tape, bits = Tape(case.randomness()), case.channel.bits
+    words, bits = Words(case.randomness()), case.channel.bits
     drawn = []
     for x in range(case.size):
-        reports = [case.channel.blur(x, tape) for _ in range(DRAWS)]
+        reports = [case.channel.blur(x, words) for _ in range(DRAWS)]
         if max(reports) >> bits:
             return f"position {x} sent a report beyond its {bits} bits"
         wide = np.array(reports, dtype=np.uint64)[:, None]

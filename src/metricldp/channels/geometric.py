@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.basics.exact import ONE, shortened
+from metricldp_core.exact import WORD, shortened
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.metrics import Metric
 
 _EXACT = 1 << 8
@@ -49,8 +49,8 @@ class Geometric(IntegerChannel):
         self.noise.blur(randomness, positions, self.size, column)
         return column
 
-    def blur(self, position: int, tape: Tape) -> int:
-        return min(max(position + self.noise.draw(tape, self.size), 0), self.size - 1)
+    def blur(self, position: int, words: Words) -> int:
+        return min(max(position + self.noise.draw(words, self.size), 0), self.size - 1)
 
     def law(self) -> dict[str, Any]:
         return {"law": self.mechanism, "size": self.size, **self.noise.law()}
@@ -232,7 +232,7 @@ def _largest(
     """
     worst = {(0, False): (1, 1)}
     for j, digit in enumerate(noise.digits):
-        mass, limit = (ONE - digit, digit), last >> j & 1
+        mass, limit = (WORD - digit, digit), last >> j & 1
         found: dict[tuple[int, bool], tuple[int, int]] = {}
         for (carry, over), (numerator, denominator) in worst.items():
             for bit in (0, 1):
@@ -245,7 +245,7 @@ def _largest(
                     found[state] = ratio
         worst = found
     blocks = start >> len(noise.digits)
-    block = Fraction(noise.block, ONE) if turned else Fraction(ONE, noise.block)
+    block = Fraction(noise.block, WORD) if turned else Fraction(WORD, noise.block)
     return max(
         shortened(Fraction(*ratio) * power_above(block, blocks + carry))
         for (carry, over), ratio in worst.items()

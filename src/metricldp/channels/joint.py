@@ -24,13 +24,13 @@ import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp.basics.exact import log
+from metricldp_core.exact import log_of
 from metricldp.channels.base import Channel, Floats, Integers
 from metricldp.channels.fields import Column, Number
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid
 
@@ -94,13 +94,13 @@ class JointChannel(ABC):
         """Blur many people: the only step that sees private values."""
 
     @abstractmethod
-    def draw(self, positions: Sequence[int], tape: Tape) -> Sequence[int]:
+    def draw(self, positions: Sequence[int], words: Words) -> Sequence[int]:
         """Blur one person, with the law of `encode`: the number of each field."""
 
-    def blur(self, positions: Sequence[int], tape: Tape) -> int:
+    def blur(self, positions: Sequence[int], words: Words) -> int:
         """The same as one integer: field after field, the first lowest."""
         report = start = 0
-        drawn = self.draw(positions, tape)
+        drawn = self.draw(positions, words)
         for number, field in zip(drawn, self.fields.values(), strict=True):
             report |= number << start
             start += field.bits
@@ -119,7 +119,7 @@ class JointChannel(ABC):
         found = np.full((len(reports), *self.sizes), -np.inf)
         for place, *x in np.ndindex(found.shape):
             if chance := self.probability(tuple(x), reports[place]):
-                found[place, *x] = log(chance)
+                found[place, *x] = log_of(chance)
         return found
 
     @abstractmethod

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from metricldp.basics.canonical import hexadecimal
+from metricldp_core.canonical import word
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import ONE, ceil_of, exp_bounds
+from metricldp_core.exact import WORD, ceil_of, exp_bounds
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import shown
 
@@ -30,14 +30,14 @@ _TWO = ":"
 
 def fall_of(unit: Fraction) -> int:
     """2^64 e^-unit, rounded up: what a level is over the one above it, in parts of 2^64."""
-    return ceil_of(exp_bounds(-unit)[1] * ONE)
+    return ceil_of(exp_bounds(-unit)[1] * WORD)
 
 
 def levels(top: int, fall: int, deepest: int) -> list[int]:
     """From the highest level to the deepest."""
     found = [top]
     for _ in range(deepest):
-        found.append(-(-found[-1] * fall // ONE))
+        found.append(-(-found[-1] * fall // WORD))
     return found
 
 
@@ -46,14 +46,14 @@ def highest(fall: int, shape: Shape) -> int:
 
     Rounding up adds less than 1 / (1 - e^-unit) + 1 to each, so that much is left free.
     """
-    spare = len(shape) * (-(-ONE // (ONE - fall)) + 1) if fall < ONE else ONE
-    if spare * 4 > ONE:
+    spare = len(shape) * (-(-WORD // (WORD - fall)) + 1) if fall < WORD else WORD
+    if spare * 4 > WORD:
         raise CertificateError(
-            f"epsilon {(ONE - fall) / ONE:.3g} per unit of height is too small for 64-bit words; "
+            f"epsilon {(WORD - fall) / WORD:.3g} per unit of height is too small for 64-bit words; "
             "use a larger epsilon or a coarser grid"
         )
-    tall = levels(ONE * ONE, fall, max(shape))
-    return (ONE - spare) * ONE * ONE // sum(tall[depth] for depth in shape)
+    tall = levels(WORD * WORD, fall, max(shape))
+    return (WORD - spare) * WORD * WORD // sum(tall[depth] for depth in shape)
 
 
 def law_of(
@@ -61,7 +61,7 @@ def law_of(
 ) -> dict[str, Any]:
     """All that a device needs, for the canonical text of a survey."""
     shapes = [to_text(shape) for shape in depths]
-    found = {"tops": [hexadecimal(top) for top in tops], "fall": hexadecimal(fall)}
+    found = {"tops": [word(top) for top in tops], "fall": word(fall)}
     return {"law": law, "size": size, "depths": shapes, **found}
 
 

@@ -35,12 +35,12 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError, QueryError
-from metricldp.basics.exact import ceil_of, shortened
+from metricldp_core.exact import ceil_of, shortened
 from metricldp.channels.base import LARGEST_EPSILON, Channel, Floats, Integers, Levels, farthest
 from metricldp.channels.fields import Column, Struct
 from metricldp.channels.geometric import Geometric
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 
 LARGEST_ENTRY = 1 << 15
 LARGEST_REACH = 1 << 30
@@ -117,9 +117,9 @@ class MatrixChannel(Channel):
             self.field.write(column, k, noise.encode(steps[positions], randomness))
         return column
 
-    def blur(self, position: int, tape: Tape) -> int:
+    def blur(self, position: int, words: Words) -> int:
         pairs = zip(self._steps[position], self.noises, strict=True)
-        return self.field.joined([noise.blur(step, tape) for step, noise in pairs])
+        return self.field.joined([noise.blur(step, words) for step, noise in pairs])
 
     @cached_property
     def _above(self) -> npt.NDArray[np.int64]:

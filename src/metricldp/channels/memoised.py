@@ -26,7 +26,7 @@ from metricldp.channels.geometric import Geometric
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.response import Response
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 
 _LISTED = 64
 """Up to so many positions and reports the law of one report is summed up exactly for a proof."""
@@ -63,8 +63,8 @@ class Memoised(IntegerChannel):
         once = self.first.encode(positions, randomness)
         return self.second.encode(once.astype(np.int64), randomness)
 
-    def blur(self, position: int, tape: Tape) -> int:
-        return self.second.blur(self.first.blur(position, tape), tape)
+    def blur(self, position: int, words: Words) -> int:
+        return self.second.blur(self.first.blur(position, words), words)
 
     def law(self) -> dict[str, Any]:
         return {"law": self.mechanism, "first": self.first.law(), "second": self.second.law()}

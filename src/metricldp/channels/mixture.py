@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import ONE
+from metricldp_core.exact import WORD
 from metricldp.channels.levels import Shape, fall_of, law_of, levels
 from metricldp.channels.table import Table
 
@@ -42,11 +42,11 @@ class Mixture(Table):
             columns.append([found[depth] for depth in shape])
         rows = list(zip(*columns, strict=True))
         for x, row in enumerate(rows):
-            if sum(row) >= ONE:
+            if sum(row) >= WORD:
                 raise InvalidSpecError(
                     f"the tops of the shapes add up to 2^64 or more at position {x}"
                 )
-        weights = tuple((*row, ONE - sum(row)) for row in rows)
+        weights = tuple((*row, WORD - sum(row)) for row in rows)
         return cls(weights, depths, tops, fall, prior=prior)
 
     def law(self) -> dict[str, Any]:

@@ -12,15 +12,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.basics.canonical import hexadecimal
+from metricldp_core.canonical import word
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE, exp_bounds, floor_of
+from metricldp_core.exact import WORD, exp_bounds, floor_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Response(IntegerChannel):
 
     @cached_property
     def _true(self) -> Fraction:
-        return Fraction(self.keep, ONE)
+        return Fraction(self.keep, WORD)
 
     @cached_property
     def _other(self) -> Fraction:
-        return Fraction(ONE - self.keep, ONE * (self.size - 1))
+        return Fraction(WORD - self.keep, WORD * (self.size - 1))
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         """Keep, or move on by 1 to size - 1 positions around the circle."""
@@ -52,13 +52,13 @@ class Response(IntegerChannel):
         moved = (positions + 1 + uniform(randomness, self.size - 1, count)) % self.size
         return np.where(keep.astype(bool), positions, moved).astype(self.field.dtype)
 
-    def blur(self, position: int, tape: Tape) -> int:
+    def blur(self, position: int, words: Words) -> int:
         """Keep or move on; both are drawn, so that the time does not tell which."""
-        keep, moved = tape.toss(self.keep), 1 + tape.uniform(self.size - 1)
+        keep, moved = words.below(self.keep), 1 + words.uniform(self.size - 1)
         return (position + moved * (not keep)) % self.size
 
     def law(self) -> dict[str, Any]:
-        return {"law": self.mechanism, "size": self.size, "keep": hexadecimal(self.keep)}
+        return {"law": self.mechanism, "size": self.size, "keep": word(self.keep)}
 
     def coefficients(self, functions: Floats) -> Floats:
         """F(y) = (f(y) - q sum f) / (p - q)."""
@@ -101,8 +101,8 @@ class Response(IntegerChannel):
 def keep_for(outcomes: int, epsilon: Fraction) -> int:
     """The largest share, over 2^64 and rounded down, of at most e^epsilon times any other's."""
     most = exp_bounds(epsilon)[0]
-    keep = floor_of(most / (most + outcomes - 1) * ONE)
-    if keep * outcomes <= ONE:
+    keep = floor_of(most / (most + outcomes - 1) * WORD)
+    if keep * outcomes <= WORD:
         raise CertificateError(
             f"epsilon {float(epsilon):.3g} is too small for 64-bit words; use a larger epsilon"
         )

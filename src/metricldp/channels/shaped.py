@@ -29,7 +29,7 @@ from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.levels import Shape, fall_of, highest, law_of, levels
 from metricldp.coins.lookup import Lookup
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 
 ASTRAY = 1e-6
 """Decoders that are off by more than this tell nothing."""
@@ -104,10 +104,10 @@ class Shaped(IntegerChannel):
     def _lookup(self) -> Lookup:
         return Lookup(self._weights)
 
-    def blur(self, position: int, tape: Tape) -> int:
-        j = tape.integer(self.patterns.bit_length() - 1)
+    def blur(self, position: int, words: Words) -> int:
+        j = words.bits(self.patterns.bit_length() - 1)
         place = int(self.places[position])
-        return j * self.around + (place + self._lookup.one(j, tape)) % self.around
+        return j * self.around + (place + self._lookup.one(j, words)) % self.around
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         count, n = len(positions), self.around

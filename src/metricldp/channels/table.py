@@ -17,16 +17,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.basics.canonical import hexadecimal
+from metricldp_core.canonical import word
 from metricldp.basics.errors import CertificateError, QueryError
-from metricldp.basics.exact import ONE
+from metricldp_core.exact import WORD
 from metricldp.basics.numbers import spread_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.lookup import Lookup
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 
 _ASTRAY = 1e-6
 """A decoder that is off by more than this tells nothing."""
@@ -50,7 +50,7 @@ class Table(IntegerChannel):
         """A row for each position; rows that do not add up to 2^64 are refused."""
         rows = tuple(tuple(int(weight) for weight in row) for row in weights)
         for x, row in enumerate(rows):
-            if len(row) != len(rows[0]) or min(row) < 0 or sum(row) != ONE:
+            if len(row) != len(rows[0]) or min(row) < 0 or sum(row) != WORD:
                 raise CertificateError(
                     f"row {x} of the table is not a distribution: it needs {len(rows[0])} whole "
                     "numbers of at least 0 that add up to 2^64"
@@ -66,7 +66,7 @@ class Table(IntegerChannel):
         return len(self.weights[0])
 
     def law(self) -> dict[str, Any]:
-        rows = [[hexadecimal(weight) for weight in row] for row in self.weights]
+        rows = [[word(weight) for weight in row] for row in self.weights]
         return {"law": "table", "size": self.size, "weights": rows}
 
     @cached_property
@@ -77,12 +77,12 @@ class Table(IntegerChannel):
         drawn = self._lookup.many(positions.astype(np.int64), randomness)
         return np.asarray(drawn.astype(self.field.dtype))
 
-    def blur(self, position: int, tape: Tape) -> int:
-        return self._lookup.one(position, tape)
+    def blur(self, position: int, words: Words) -> int:
+        return self._lookup.one(position, words)
 
     @cached_property
     def _shares(self) -> Floats:
-        return np.array([[weight / ONE for weight in row] for row in self.weights])
+        return np.array([[weight / WORD for weight in row] for row in self.weights])
 
     @cached_property
     def _decoder(self) -> Floats:
@@ -111,7 +111,7 @@ class Table(IntegerChannel):
         return np.asarray(shares @ self._shares)
 
     def probability(self, x: int, report: Column) -> Fraction:
-        return Fraction(self.weights[x][int(report)], ONE)
+        return Fraction(self.weights[x][int(report)], WORD)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """The largest of any report: floats find those that it can be, whole numbers decide."""

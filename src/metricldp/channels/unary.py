@@ -27,15 +27,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.basics.canonical import hexadecimal
+from metricldp_core.canonical import word
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
+from metricldp_core.exact import WORD, decimal_of, ceil_of, exp_bounds, floor_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import BitChannel
 from metricldp.coins.draws import bernoullis, words_for
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 
 Losses = tuple[float, float]
 """What a bit tells by being 1, and by being 0, in nats; decimals as they are written."""
@@ -68,7 +68,7 @@ class UnaryChannel(BitChannel):
         return cls(len(losses), own, other)
 
     def bit_chances(self) -> Floats:
-        own, other = (np.array(part, dtype=np.float64) / ONE for part in (self.own, self.other))
+        own, other = (np.array(part, dtype=np.float64) / WORD for part in (self.own, self.other))
         return np.where(np.eye(self.size, dtype=bool), own[:, None], other[:, None])
 
     @property
@@ -76,7 +76,7 @@ class UnaryChannel(BitChannel):
         return self.size
 
     def law(self) -> dict[str, Any]:
-        own, other = ([hexadecimal(word) for word in part] for part in (self.own, self.other))
+        own, other = ([word(word) for word in part] for part in (self.own, self.other))
         return {"law": "unary", "size": self.size, "own": own, "other": other}
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
@@ -93,15 +93,15 @@ class UnaryChannel(BitChannel):
             column[start : start + step] = packed
         return column
 
-    def blur(self, position: int, tape: Tape) -> int:
+    def blur(self, position: int, words: Words) -> int:
         """The same: a coin for every bit, whatever the value, and one more for its own."""
         report = 0
         for threshold, positions in self._positions:
-            drawn = tape.lanes(threshold, len(positions))
+            drawn = words.lanes(threshold, len(positions))
             for other in positions:
                 report |= (drawn & 1) << other
                 drawn >>= 1
-        own = tape.toss(self.own[position])
+        own = words.below(self.own[position])
         return report & ~(1 << position) | own << position
 
     @cached_property
@@ -113,7 +113,7 @@ class UnaryChannel(BitChannel):
 
     def _by_value(self, of: Callable[[Fraction, Fraction], Fraction]) -> Floats:
         pairs = list(zip(self.own, self.other, strict=True))
-        made = {(p, q): float(of(Fraction(p, ONE), Fraction(q, ONE))) for p, q in set(pairs)}
+        made = {(p, q): float(of(Fraction(p, WORD), Fraction(q, WORD))) for p, q in set(pairs)}
         return np.array([made[pair] for pair in pairs])
 
     @cached_property
@@ -186,8 +186,8 @@ class UnaryChannel(BitChannel):
         result = 1
         for k, bit in enumerate(np.unpackbits(report, count=self.size, bitorder="little")):
             one = self.own[k] if k == x else self.other[k]
-            result *= one if bit else ONE - one
-        return Fraction(result, ONE**self.size)
+            result *= one if bit else WORD - one
+        return Fraction(result, WORD**self.size)
 
     def log_chances(self, column: Column) -> Floats:
         """What all bits are worth if they are about others, and the difference of one's own."""
@@ -202,15 +202,15 @@ class UnaryChannel(BitChannel):
 @lru_cache(maxsize=1 << 16)
 def _worst(p: int, q: int, other_p: int, other_q: int) -> Fraction:
     """A one at the first of two values and a zero at the second, or the other way round."""
-    first = Fraction(p * (ONE - other_q), q * (ONE - other_p))
-    return max(first, Fraction(other_p * (ONE - q), other_q * (ONE - p)))
+    first = Fraction(p * (WORD - other_q), q * (WORD - other_p))
+    return max(first, Fraction(other_p * (WORD - q), other_q * (WORD - p)))
 
 
 def _integers(yes: float, no: float) -> tuple[int, int]:
     """p down and q up, from a = e^yes and c = e^no: q = (c - 1)/(a c - 1) and p = a q."""
-    a, c = exp_bounds(as_written(yes))[0], exp_bounds(as_written(no))[0]
+    a, c = exp_bounds(decimal_of(yes))[0], exp_bounds(decimal_of(no))[0]
     q = (c - 1) / (a * c - 1) if a * c > 1 else Fraction(0)
-    own, other = floor_of(a * q * ONE), ceil_of(q * ONE)
+    own, other = floor_of(a * q * WORD), ceil_of(q * WORD)
     if own <= other:
         raise CertificateError(
             f"bits with losses {yes:.3g} and {no:.3g} are too large or small for 64-bit words; "

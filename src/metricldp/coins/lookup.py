@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.coins.stream import Randomness, Words
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 
 _MOST_GUIDED = 1 << 20
 """Entries of the guide, so that it stays in the cache."""
@@ -33,8 +33,8 @@ class Lookup:
     def total(self, row: int) -> int:
         return self.below[row][-1]
 
-    def one(self, row: int, tape: Tape) -> int:
-        return bisect_right(self.below[row], tape.uniform(self.total(row)))
+    def one(self, row: int, words: Words) -> int:
+        return bisect_right(self.below[row], words.uniform(self.total(row)))
 
     def many(self, rows: npt.NDArray[np.int64], randomness: Randomness) -> npt.NDArray[np.int32]:
         """An entry for each of these rows."""

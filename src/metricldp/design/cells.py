@@ -18,7 +18,7 @@ import numpy as np
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import as_written
+from metricldp_core.exact import decimal_of
 from metricldp.basics.numbers import is_number, is_whole, root_of
 from metricldp.basics.text import shown
 from metricldp.channels.base import Floats
@@ -75,7 +75,7 @@ class OnCells(JointMechanism):
     def about(self, attributes: Mapping[str, Attribute], share: Fraction) -> Self:
         grid = grid_of(attributes, self.metric)
         if self.max_epsilon is not None:
-            max_epsilon = as_written(self.max_epsilon)
+            max_epsilon = decimal_of(self.max_epsilon)
             if max_epsilon < (least := grid.smallest(grid.numbers.size)):
                 raise InvalidSpecError(
                     f"the max_epsilon {self.max_epsilon} of all together is below the smallest "

@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.canonical import hexadecimal
+from metricldp_core.canonical import word
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import ONE, at_most_exp
+from metricldp_core.exact import WORD, at_most_exp
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
 from metricldp.channels.base import Channel
@@ -247,9 +247,9 @@ def _tops(
 ) -> tuple[str, ...]:
     """Weights of probability as whole numbers, with as little to spare as keeps the metric."""
     for spare in _SPARE:
-        share = ONE - spare
+        share = WORD - spare
         tops = tuple(
-            hexadecimal(max(1, int(Fraction(weight) * share))) for weight in weights.tolist()
+            word(max(1, int(Fraction(weight) * share))) for weight in weights.tolist()
         )
         if _rest_is_private(_mixture(grid.unit, shapes, tops), metric):
             return tops

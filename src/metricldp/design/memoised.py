@@ -19,7 +19,7 @@ import numpy as np
 
 from metricldp.basics.checks import positive
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import ONE, as_written, exp_bounds, floor_of
+from metricldp_core.exact import WORD, decimal_of, exp_bounds, floor_of
 from metricldp.basics.text import listed, shown
 from metricldp.channels.base import LARGEST_EPSILON, Channel
 from metricldp.channels.geometric import Geometric
@@ -102,7 +102,7 @@ class MemoisedPlan(Mechanism):
     def _share(self, size: int, metric: Metric) -> Fraction:
         """What one report may tell, of what all reports together may."""
         stated = self.epsilon or metric.smallest(size)
-        return as_written(self._each(size, metric)) / stated
+        return decimal_of(self._each(size, metric)) / stated
 
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
         settled = self.settled(size, metric, ordered=True, label=label)
@@ -178,8 +178,8 @@ def _truest(first: IntegerChannel, kept: Metric) -> Response:
         raise InvalidSpecError(
             "one report would have the loss of all reports together; use a smaller each"
         )
-    keep = floor_of((least + 1) / (least + outputs) * ONE)
-    if keep * outputs <= ONE:
+    keep = floor_of((least + 1) / (least + outputs) * WORD)
+    if keep * outputs <= WORD:
         raise InvalidSpecError("each is too small for 64-bit words; use a larger one")
     return Response(outputs, keep)
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp.basics.exact import as_written, floor_of
+from metricldp_core.exact import decimal_of, floor_of
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import distinct, guess, shown
 from metricldp.channels.base import Channel
@@ -292,13 +292,13 @@ def rows_of(strategy: str | Rows, size: int) -> Entries:
 
 def epsilons_of(epsilons: float | tuple[float, ...], rows: int) -> list[Fraction]:
     if isinstance(epsilons, float):
-        return [as_written(epsilons)] * rows
+        return [decimal_of(epsilons)] * rows
     if len(epsilons) != rows:
         raise InvalidSpecError(
             f"{len(epsilons)} epsilons for {rows} rows that depend on the value; give each one, "
             "0 for a row that is not sent"
         )
-    return [as_written(epsilon) for epsilon in epsilons]
+    return [decimal_of(epsilon) for epsilon in epsilons]
 
 
 def undetermined(strategy: str | Rows, rows: Entries, epsilons: Sequence[Fraction]) -> int | None:

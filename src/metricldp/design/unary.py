@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from metricldp.basics.checks import is_list, positive
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import as_written
+from metricldp_core.exact import decimal_of
 from metricldp.basics.text import shown
 from metricldp.channels.base import Channel
 from metricldp.channels.mechanism import Label, Mechanism
@@ -140,7 +140,7 @@ def kept_by(losses: Sequence[Losses]) -> Metric:
 
     It is a metric, because what a way round through a third value adds is positive.
     """
-    yes, no = ([as_written(loss[part]) for loss in losses] for part in (0, 1))
+    yes, no = ([decimal_of(loss[part]) for loss in losses] for part in (0, 1))
     if len(set(losses)) == 1:
         return Uniform(yes[0] + no[0])
     unit = common_unit([*yes, *no])
@@ -233,7 +233,7 @@ class _Whole:
     @classmethod
     def of(cls, classes: _Classes, losses: Sequence[float]) -> _Whole:
         """Capped, and beyond any sum where a class has no second value."""
-        denominators = {as_written(loss).denominator for loss in losses}
+        denominators = {decimal_of(loss).denominator for loss in losses}
         unit = Fraction(1, math.lcm(classes.unit.denominator, *denominators))
         distances = classes.distances.astype(object) * int(classes.unit / unit)
         distances = np.minimum(distances, int(LARGEST_LOSS / unit))
@@ -241,7 +241,7 @@ class _Whole:
         return cls(distances, unit)
 
     def numbers(self, losses: Sequence[float]) -> Integers:
-        return np.array([int(as_written(loss) / self.unit) for loss in losses], dtype=object)
+        return np.array([int(decimal_of(loss) / self.unit) for loss in losses], dtype=object)
 
     def floats(self, numbers: Integers) -> list[float]:
         """Units as decimals, rounded down."""
@@ -251,7 +251,7 @@ class _Whole:
 def _down(value: Fraction) -> float:
     """The largest float that is not above, as it is written."""
     number = float(value)
-    while as_written(number) > value:
+    while decimal_of(number) > value:
         number = math.nextafter(number, 0.0)
     return number
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import floor_of
+from metricldp_core.exact import floor_of
 from metricldp.metrics.base import Integers, Metric, in_json
 from metricldp.metrics.closed import common_unit, kind_for
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from metricldp.basics.exact import exp_bounds, log_bounds
+from metricldp_core.exact import exp_bounds, log_bounds
 from metricldp.metrics.base import Integers, Metric
 
 

@@ -16,7 +16,7 @@ from metricldp.basics.errors import CertificateError, InvalidValueError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import guess, listed, shown
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
 
@@ -25,8 +25,8 @@ class _Kept(NamedTuple):
     """What it takes to remember the first of two blurs of an attribute."""
 
     name: str
-    first: Callable[[int, Tape], int]
-    second: Callable[[int, Tape], int]
+    first: Callable[[int, Words], int]
+    second: Callable[[int, Words], int]
     between: int
     """How many whole numbers the first can make."""
 
@@ -36,7 +36,7 @@ class _Part(NamedTuple):
 
     taken: itemgetter[Any]
     """Its own of all positions: one, or of a block several."""
-    blur: Callable[[Any, Tape], int]
+    blur: Callable[[Any, Words], int]
     start: int
     bits: int
     kept: _Kept | None = None
@@ -88,18 +88,18 @@ class Device:
     ) -> bytes:
         """The bytes to send. All values are checked before the first coin is drawn."""
         positions = self._positions(person, clip)
-        return self._blurred(positions, Tape(randomness or Randomness()), memory)
+        return self._blurred(positions, Words(randomness or Randomness()), memory)
 
     def from_tape(
         self,
         person: Mapping[str, Any],
-        tape: Tape,
+        words: Words,
         *,
         clip: bool = False,
         memory: Memory | None = None,
     ) -> bytes:
         """The same from coins that are written down: for tests only, it gives no privacy."""
-        return self._blurred(self._positions(person, clip), tape, memory)
+        return self._blurred(self._positions(person, clip), words, memory)
 
     def _positions(self, person: Mapping[str, Any], clip: bool) -> list[int]:
         if not isinstance(person, Mapping):
@@ -122,14 +122,14 @@ class Device:
             raise InvalidValueError(f"{why}{meant or f'; it has {listed(names)}'}")
         return [position(person.get(name), name, clip=clip) for name, position in self._attributes]
 
-    def _blurred(self, positions: list[int], tape: Tape, memory: Memory | None) -> bytes:
+    def _blurred(self, positions: list[int], words: Words, memory: Memory | None) -> bytes:
         fields, new = 0, dict[str, int]()
         for part in self._parts:
             position = part.taken(positions)
             if memory is None or part.kept is None:
-                field = part.blur(position, tape)
+                field = part.blur(position, words)
             else:
-                field = self._second(part.kept, position, tape, memory, new)
+                field = self._second(part.kept, position, words, memory, new)
             if field >> part.bits:
                 raise CertificateError(
                     "a mechanism produced a report outside of its field; no report is sent"
@@ -140,7 +140,7 @@ class Device:
         return self._header + fields.to_bytes(self._width, "little")
 
     def _second(
-        self, kept: _Kept, position: int, tape: Tape, memory: Memory, new: dict[str, int]
+        self, kept: _Kept, position: int, words: Words, memory: Memory, new: dict[str, int]
     ) -> int:
         """The second blur of the first one that is remembered, or of a new one.
 
@@ -148,7 +148,7 @@ class Device:
         """
         key, drawn = (
             remembered_as(self._fingerprint, kept.name, position),
-            kept.first(position, tape),
+            kept.first(position, words),
         )
         once = memory.get(key, drawn)
         if not is_whole(once) or not 0 <= once < kept.between:
@@ -157,10 +157,10 @@ class Device:
                 "it was changed or is another's: restore it, or start a new one"
             )
         new[key] = int(once)
-        return kept.second(int(once), tape)
+        return kept.second(int(once), words)
 
 
-def _blur(survey: Agreement, name: str) -> Callable[[int, Tape], int]:
+def _blur(survey: Agreement, name: str) -> Callable[[int, Words], int]:
     """From a position to a field: rounded at random first, blurred, or a public weight as it is."""
     attribute = survey.attributes[name]
     if attribute.is_public:
@@ -178,8 +178,8 @@ def _kept(survey: Agreement, name: str) -> _Kept | None:
     return _Kept(name, first, channel.second.blur, channel.first.outputs)
 
 
-def _rounding(attribute: Attribute, blur: Callable[[int, Tape], int]) -> Callable[[int, Tape], int]:
+def _rounding(attribute: Attribute, blur: Callable[[int, Words], int]) -> Callable[[int, Words], int]:
     """A blur of a position, or of what it is rounded to at random."""
     if attribute.rounded_at_random:
-        return lambda position, tape: blur(tape.rounded(position), tape)
+        return lambda position, words: blur(words.round(position), words)
     return blur

@@ -16,7 +16,7 @@ from typing import Any
 
 from metricldp.attributes.answered import label
 from metricldp.attributes.base import Attribute
-from metricldp.basics.canonical import canonical
+from metricldp_core.canonical import canonical
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import counted, listed
 from metricldp.basics.writing import replacing

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from metricldp.basics.canonical import canonical
+from metricldp_core.canonical import canonical
 from metricldp.basics.errors import InvalidReportError
 from metricldp.basics.optional import lazy
 from metricldp.basics.writing import near_file, replacing, why_not

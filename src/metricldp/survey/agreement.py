@@ -17,10 +17,10 @@ from typing import Any, Self
 from metricldp.attributes.answered import Answered, answered
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
-from metricldp.basics.canonical import canonical
+from metricldp_core.canonical import canonical
 from metricldp.basics.checks import is_line, refuse_unknown
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import as_written, at_most_exp
+from metricldp_core.exact import decimal_of, at_most_exp
 from metricldp.basics.text import listed, shown
 from metricldp.channels.base import Channel
 from metricldp.channels.fields import Clear, Field
@@ -316,7 +316,7 @@ def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
     found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
     registry.check_asked(found.workload, attribute.ordered)
-    found = found.beside(as_written(attribute.epsilon))
+    found = found.beside(decimal_of(attribute.epsilon))
     found = found.settled(attribute.size, kept, ordered=attribute.ordered, label=attribute.label)
     return replace(attribute, mechanism=found), kept
 

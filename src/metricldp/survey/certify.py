@@ -19,7 +19,7 @@ from typing import Any
 from metricldp.attributes.answered import label
 from metricldp.basics import markup, text
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import at_most_exp, log
+from metricldp_core.exact import at_most_exp, log_of
 from metricldp.channels import Channel
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid
@@ -52,7 +52,7 @@ class Pair:
 
     @property
     def loss(self) -> float:
-        return log(self.ratio)
+        return log_of(self.ratio)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
-from metricldp.basics.exact import as_written, ceil_of, exp_bounds, floor_of
+from metricldp_core.exact import decimal_of, ceil_of, exp_bounds, floor_of
 from metricldp.basics.markup import beside
 from metricldp.basics.markup import table as html_table
 from metricldp.basics.text import counted, plain, table
@@ -148,7 +148,7 @@ def close_distance(attribute: Any) -> Fraction | None:
     """The distance of `within` or `per`, at least one step of an attribute without bins."""
     if not hasattr(attribute, "within") or getattr(attribute, "metric", None) is not None:
         return None
-    distance = as_written(attribute.within or attribute.per)
+    distance = decimal_of(attribute.within or attribute.per)
     return distance if attribute.in_bins else max(distance, attribute.step)
 
 
@@ -182,16 +182,16 @@ def _within(attribute: Any, distance: Fraction) -> Fraction:
 
 def _within_ratio(attribute: Attribute, by: float) -> Fraction:
     """The largest epsilon of two values of which one is larger by a share of the other."""
-    return _largest_reached(attribute, lambda end: end * (1 + as_written(by)))
+    return _largest_reached(attribute, lambda end: end * (1 + decimal_of(by)))
 
 
 def _largest_reached(attribute: Attribute, reach: Callable[[Fraction], Fraction]) -> Fraction:
     """The largest epsilon of two values of which the larger is at most reach(the smaller)."""
     ends = [attribute.values_at(position) for position in range(attribute.size)]
-    lows = [as_written(float(low)) for low, _ in ends]
+    lows = [decimal_of(float(low)) for low, _ in ends]
     # Bins are left-closed: a value stays below the upper edge of its bin.
     find = bisect_left if attribute.in_bins else bisect_right
-    last = (find(lows, reach(as_written(float(high)))) - 1 for _, high in ends)
+    last = (find(lows, reach(decimal_of(float(high)))) - 1 for _, high in ends)
     return max(attribute.distances.distance(x, other) for x, other in enumerate(last))
 
 
@@ -453,7 +453,7 @@ def _pairs(survey: Agreement, name: str) -> Iterator[tuple[str, float]]:
 
 def _example_lengths(attribute: Any) -> list[Fraction]:
     """One step, the distance of `within` or `per`, twice that, and a third of the domain."""
-    unit = as_written(attribute.within or attribute.per)
+    unit = decimal_of(attribute.within or attribute.per)
     if getattr(attribute, "edges", None) is not None:
         return [unit, 2 * unit]
     step, size = attribute.step, attribute.size

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.basics.exact import log
+from metricldp_core.exact import log_of
 from metricldp.channels.base import Channel
 from metricldp.channels.fields import Column
 from metricldp.coins.draws import FRACTION_BITS
@@ -267,5 +267,5 @@ Probability = Callable[[int, Column], Fraction]
 
 def _log_ratio(p: Fraction, q: Fraction) -> float:
     if p > 0 and q > 0:
-        return log(p / q) if p >= q else -log(q / p)
+        return log_of(p / q) if p >= q else -log_of(q / p)
     return _CERTAIN * ((p > 0) - (q > 0))

@@ -43,13 +43,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import shortened
+from metricldp_core.exact import shortened
 from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.channels.geometric import Geometric, power_above
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 
 MOST_CORNERS = 1 << 16
 """A report holds a number for each."""
@@ -123,13 +123,13 @@ class Faces(JointChannel):
             for (part, field), row in zip(self.fields.items(), rows[:-1], strict=True)
         }
 
-    def draw(self, positions: Sequence[int], tape: Tape) -> tuple[int, ...]:
+    def draw(self, positions: Sequence[int], words: Words) -> tuple[int, ...]:
         below = np.zeros((1, *self.sizes), dtype=np.int64)
         corner: tuple[Any, ...] = (0, *(slice(x, None) for x in positions))
         below[corner] = 1
         for d, noise in enumerate(self.noises):
             shape = (1, *(size - (e == d) for e, size in enumerate(self.sizes)))
-            drawn = [noise.draw(tape, _UNBOUNDED) for _ in range(math.prod(shape))]
+            drawn = [noise.draw(words, _UNBOUNDED) for _ in range(math.prod(shape))]
             self._add(below, d, np.array(drawn, dtype=np.int64).reshape(shape))
         found = np.clip(below + self.reach, 0, 2 * self.reach + 1)
         return tuple(found.reshape(-1)[:-1].tolist())

@@ -30,14 +30,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.canonical import hexadecimal
-from metricldp.basics.exact import ONE
+from metricldp_core.canonical import word
+from metricldp_core.exact import WORD
 from metricldp.channels import Channel, Column, Floats, Integers
 from metricldp.channels.base import farthest
 from metricldp.channels.fields import Bytes, Mask, read_number, write_number
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.random_words import Words
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.unary import UnaryOptimised
 
@@ -108,7 +108,7 @@ class UnaryHierarchy(Tree, Channel):
 
     @cached_property
     def oracles(self) -> list[UnaryOptimised]:
-        return [UnaryOptimised.with_integers(n, ONE // 2, self.other) for n in self.counts]
+        return [UnaryOptimised.with_integers(n, WORD // 2, self.other) for n in self.counts]
 
     @cached_property
     def field(self) -> LevelBits:
@@ -116,7 +116,7 @@ class UnaryHierarchy(Tree, Channel):
 
     def law(self) -> dict[str, Any]:
         tree = {"counts": self.counts, "widths": self.widths}
-        return {"law": "level-bits", "size": self.size, "other": hexadecimal(self.other), **tree}
+        return {"law": "level-bits", "size": self.size, "other": word(self.other), **tree}
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         levels = uniform(randomness, len(self.counts), len(positions))
@@ -128,9 +128,9 @@ class UnaryHierarchy(Tree, Channel):
             )
         return column
 
-    def blur(self, position: int, tape: Tape) -> int:
-        level = tape.uniform(len(self.counts))
-        bits = self.oracles[level].blur(position // self.widths[level], tape)
+    def blur(self, position: int, words: Words) -> int:
+        level = words.uniform(len(self.counts))
+        bits = self.oracles[level].blur(position // self.widths[level], words)
         return bits | level << self.size
 
     @property
@@ -160,7 +160,7 @@ class UnaryHierarchy(Tree, Channel):
     @cached_property
     def _scale(self) -> float:
         """L/(p - q)."""
-        return float(len(self.counts) / Fraction(ONE // 2 - self.other, ONE))
+        return float(len(self.counts) / Fraction(WORD // 2 - self.other, WORD))
 
     def coefficients(self, functions: Floats) -> Floats:
         written = self.write(np.asarray(functions, dtype=np.float64))

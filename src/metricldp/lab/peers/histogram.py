@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
+from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 from metricldp.channels import Floats, MatrixChannel
 from metricldp.design.plans import MOST_POSITIONS
 from metricldp.lab.peers.unary import AlikeUnary
@@ -76,7 +76,7 @@ class HistogramThreshold(AlikeUnary):
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
         """The best theta; p rounded down and q rounded up."""
         p, q = _bits(best_threshold(epsilon), epsilon)
-        return cls.with_integers(size, floor_of(p * ONE), ceil_of(q * ONE))
+        return cls.with_integers(size, floor_of(p * WORD), ceil_of(q * WORD))
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp.basics.exact import log
+from metricldp_core.exact import log_of
 from metricldp.channels import Channel, Column, Floats
 
 
@@ -67,7 +67,7 @@ class Supports(Channel):
         for kind in (True, False):
             if len(first := np.argwhere(supported == kind)[:1]):
                 ((row, x),) = first
-                found[supported == kind] = log(self.probability(int(x), column[row]))
+                found[supported == kind] = log_of(self.probability(int(x), column[row]))
         return found
 
     def coefficients(self, functions: Floats) -> Floats:

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.exact import ONE
+from metricldp_core.exact import WORD
 from metricldp.channels import Floats, IntegerChannel, Integers, keep_for
 
 
@@ -33,11 +33,11 @@ class SignChannel(IntegerChannel):
     @cached_property
     def gap(self) -> float:
         """t: how much more often a sign is kept than turned, and so its mean."""
-        return float(Fraction(2 * self.keep - ONE, ONE))
+        return float(Fraction(2 * self.keep - WORD, WORD))
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """Two values differ in some sign: kept against turned."""
-        return Fraction(1) if x == other else Fraction(self.keep, ONE - self.keep)
+        return Fraction(1) if x == other else Fraction(self.keep, WORD - self.keep)
 
 
 def power_of_two(count: int) -> int:

@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
+from metricldp_core.exact import WORD, decimal_of, ceil_of, exp_bounds, floor_of
 from metricldp.channels import Floats, Integers
 from metricldp.channels.table import Table
 
@@ -44,7 +44,7 @@ class SquareWave(Table):
         return cls(Table.of(rows).weights)
 
 
-def wave(size: int, width: int, epsilon: Fraction, total: int = ONE) -> list[list[int]]:
+def wave(size: int, width: int, epsilon: Fraction, total: int = WORD) -> list[list[int]]:
     """Rows of whole numbers that add up to `total`, q rounded up and p rounded down.
 
     What that leaves, less than w, goes to the end that is farther away. So every two positions
@@ -68,7 +68,7 @@ def drawn_waves(
     positions: Integers, size: int, epsilon: float, rng: np.random.Generator
 ) -> tuple[SquareWave, Integers]:
     """A channel, and how often each report comes: at once for all people with the same value."""
-    channel = SquareWave.for_epsilon(size, as_written(epsilon))
+    channel = SquareWave.for_epsilon(size, decimal_of(epsilon))
     law: Floats = channel.mean(np.eye(channel.outputs)).T
     people = np.bincount(positions, minlength=size)
     drawn = rng.multinomial(people, law / law.sum(axis=1, keepdims=True))
