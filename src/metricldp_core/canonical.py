@@ -168,7 +168,8 @@ class Entry:
 
     def fraction_of(self, found: object, key: str) -> Fraction:
         """A positive fraction in lowest terms, as text such as 3/2."""
-        fraction = Fraction(found) if isinstance(found, str) and _FRACTION.fullmatch(found) else 0
+        matches = isinstance(found, str) and _FRACTION.fullmatch(found)
+        fraction = Fraction(str(found)) if matches else Fraction(0)
         if not fraction or str(fraction) != found:
             self.reject(f"needs {key}, a positive fraction such as 3/2")
         return fraction

@@ -39,7 +39,8 @@ class Limit:
         return at_most_exp(ratio, self.epsilon)
 
     @property
-    def log_of(self) -> float:
+    def allowed(self) -> float:
+        """The largest privacy loss, the logarithm of the ratio."""
         return log_of(1 + self.epsilon) if self.linear else float(self.epsilon)
 
 

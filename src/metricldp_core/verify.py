@@ -42,7 +42,7 @@ class Pair:
 
     @property
     def room(self) -> float:
-        return self.limit.logarithm - self.loss
+        return self.limit.allowed - self.loss
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Proof:
     def __str__(self) -> str:
         pair = self.tightest
         verdict = "holds" if self.holds else "BROKEN"
-        numbers = f"exact loss {pair.loss:.9g}, allowed {pair.limit.logarithm:.9g}"
+        numbers = f"exact loss {pair.loss:.9g}, allowed {pair.limit.allowed:.9g}"
         return f"{self.name}: {self.kind}, {self.count:,} pairs, {numbers}: {verdict}"
 
 

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.named import Categorical
-from metricldp.attributes.scalars import is_missing
 from metricldp.attributes.selection import Span
+from metricldp_core.values import Domain, Response
 
 NO, YES = Span(0, 1, 2), Span(1, 2, 2)
 """The people who did not answer, and those who did."""
@@ -48,8 +48,8 @@ class Answered(Categorical):
     def source(self, name: str) -> str:
         return self.of
 
-    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        return 1 - is_missing(value)
+    def domain_of(self, name: str) -> Domain:
+        return Response(self.of)
 
     def describe(self) -> str:
         return f"whether there is a response to {self.of}"

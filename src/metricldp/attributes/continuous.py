@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
@@ -28,13 +27,14 @@ from metricldp.attributes.selection import (
 )
 from metricldp.basics.checks import finite, is_list, positive
 from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp_core.exact import decimal_of, floor_of
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, plain_or_exact, shown
 from metricldp.metrics import Distances, Metric, Relative
 from metricldp.metrics import from_dict as metric_from_dict
 from metricldp.metrics.base import Integers
 from metricldp.metrics.closed import MOST_POSITIONS, closure, common_unit, kind_for
+from metricldp_core.exact import decimal_of, floor_of
+from metricldp_core.values import Bins
 
 STOCHASTIC = "stochastic"
 
@@ -322,9 +322,10 @@ class Continuous(Interval, OnLine):
         edges[-1] = self.high
         return np.asarray(edges)
 
-    def _position(self, number: float) -> int:
-        """The last bin whose lower edge is not above the value."""
-        return min(bisect_right(self._edges, number), self.size) - 1
+    def domain_of(self, name: str) -> Bins:
+        ends = {"low": self.low, "high": self.high, "cyclic": self.is_cyclic}
+        bins = {"bins": self.size} if self.edges is None else {"given": tuple(self.edges)}
+        return Bins(name, self.optional is not None, **self._close, **ends, **bins)
 
     def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
         return np.searchsorted(self.bin_edges[1:-1], reals, side="right").astype(np.int64)

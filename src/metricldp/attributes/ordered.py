@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute, Numbers, Positions
-from metricldp.attributes.scalars import CLIP, real_within, reals_within
+from metricldp.attributes.scalars import reals_within
 from metricldp.basics.checks import finite, positive
 from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp_core.exact import decimal_of, ceil_of
 from metricldp.basics.text import plain, shown
-from metricldp.metrics import Bent, Line, Metric, Uniform, Window
+from metricldp.metrics import Bent, Line, Metric, Relative, Uniform, Window
 from metricldp.metrics.grid import Axis
+from metricldp_core.exact import ceil_of, decimal_of
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -133,6 +134,14 @@ class OnLine(Attribute):
         return Axis(self.size, epsilon, step, windows, self.in_bins, max_epsilon)
 
     @property
+    def _close(self) -> dict[str, str | None]:
+        metric = getattr(self, "metric", None)
+        if isinstance(metric, Relative):
+            return {"ratio": decimal_text(metric.by)}
+        distance = None if metric is not None else self.within or self.per
+        return {"within": None if distance is None else decimal_text(distance)}
+
+    @property
     def _exact_positions(self) -> bool:
         return not self.in_bins and not self.rounded_at_random
 
@@ -169,27 +178,14 @@ class Interval(Attribute):
         """From end to end, of the numbers as they are written."""
         return decimal_of(self.high) - decimal_of(self.low)
 
-    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        ends, around = (self.low, self.high), self.is_cyclic
-        remedy = beyond_circle(self.high - self.low) if around else CLIP
-        return self._position(real_within(value, ends, name, clip and not around, remedy))
-
     def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
         reals, wrong = reals_within(numbers, (self.low, self.high), clip and not self.is_cyclic)
         self._refuse_first(wrong, numbers, name, clip)
         return self._positions(reals)
 
     @abstractmethod
-    def _position(self, number: float) -> int: ...
-
-    @abstractmethod
     def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
-        """The same for many, by the same steps in the same order."""
-
-
-def beyond_circle(length: float) -> str:
-    """What to do with a value outside a circle, of which no end is nearest."""
-    return f"cyclic values are not clipped; reduce it modulo {plain(length)}"
+        """Positions of many numbers, by the steps of the core in the same order."""
 
 
 def no_line(name: str) -> QueryError:
@@ -207,3 +203,8 @@ def check_ends(low: float, high: float) -> None:
         raise InvalidSpecError(
             f"the domain {plain(low)} to {plain(high)} {same}; low must be below high"
         )
+
+
+def decimal_text(number: float) -> str:
+    """A positive number as a decimal without an exponent."""
+    return f"{Decimal(repr(float(number))).normalize():f}"

@@ -23,8 +23,9 @@ from metricldp.attributes.ordered import Interval, OnLine
 from metricldp.attributes.selection import Chosen, Stretches, empty, range_ends, range_words
 from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.text import plain, shown
-from metricldp.coins.draws import FRACTION_BITS
 from metricldp.metrics import Metric
+from metricldp_core.random_words import FRACTION_BITS
+from metricldp_core.values import Points
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,12 +61,9 @@ class RoundedContinuous(Interval, OnLine):
     def grid(self) -> npt.NDArray[np.float64]:
         return np.linspace(self.low, self.high, self.points)
 
-    def _position(self, number: float) -> int:
-        """How far the value is from low, in units of 2^-32 of a step."""
-        steps = (number - self.low) / (self.high - self.low) * (self.points - 1)
-        whole = min(math.floor(steps), self.points - 2)
-        rest = round((steps - whole) * (1 << FRACTION_BITS))
-        return (whole << FRACTION_BITS) + min(max(rest, 0), 1 << FRACTION_BITS)
+    def domain_of(self, name: str) -> Points:
+        grid = {"low": self.low, "high": self.high, "points": self.points}
+        return Points(name, self.optional is not None, **self._close, **grid)
 
     def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
         steps = (reals - self.low) / (self.high - self.low) * (self.points - 1)

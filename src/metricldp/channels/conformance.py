@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from metricldp_core.canonical import canonical
 from metricldp.basics.errors import InvalidSpecError, MetricLdpError, SeededRandomnessWarning
-from metricldp_core.exact import at_most_exp, exp_bounds, log_of
 from metricldp.basics.text import distinct, shown, table
 from metricldp.channels.base import Channel, Floats
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.mechanism import ANY_TWO, Mechanism
 from metricldp.coins.stream import Randomness
-from metricldp_core.random_words import Words
 from metricldp.metrics import Line, Metric, Uniform
+from metricldp_core.canonical import canonical
+from metricldp_core.exact import at_most_exp, exp_bounds, log_of
+from metricldp_core.random_words import Words
 
 SIZES = (2, 3, 5)
 EPSILONS = (0.1, 1.0, 3.0)
@@ -165,18 +165,20 @@ def _probabilities(case: _Case) -> str:
 
 
 def _loss(case: _Case) -> str:
-    """The worst ratio is what `worst_ratio` says, and below e^E, for every two positions."""
-    ratios = {case.channel.worst_ratio(*pair) for pair in combinations(range(case.size), 2)}
-    if case.channel.same_ratio_for_all_pairs and len(ratios) > 1:
-        return "same_ratio_for_all_pairs is stated, but the ratios differ"
+    """The worst ratio is what the distribution states, and below e^E, for every two positions."""
+    ratios = {case.channel.distribution.ratio(*pair) for pair in combinations(range(case.size), 2)}
+    if case.channel.distribution.invariance == "all" and len(ratios) > 1:
+        return "one ratio for all pairs is stated, but the ratios differ"
     for x, other in combinations(range(case.size), 2):
         pairs = [pair for pair in zip(case.law[x], case.law[other], strict=True) if any(pair)]
         if not all(all(pair) for pair in pairs):
             return f"a report of {x} or {other} can come from one of them only"
         worst = max(Fraction(max(pair)) / min(pair) for pair in pairs)
-        stated, allowed = case.channel.worst_ratio(x, other), case.metric.distance(x, other)
+        stated, allowed = case.channel.distribution.ratio(x, other), case.metric.distance(x, other)
         if not worst <= stated <= worst * (1 + Fraction(1, 1 << 40)):
-            return f"loss of {x} and {other}: {log_of(worst):.9g}, not {log_of(stated):.9g} as stated"
+            return (
+                f"loss of {x} and {other}: {log_of(worst):.9g}, not {log_of(stated):.9g} as stated"
+            )
         if not at_most_exp(stated, allowed):
             told, most = distinct(stated, exp_bounds(allowed)[1])
             return f"the likelihood ratio of {x} and {other} is {told}, more than {most}"
@@ -236,9 +238,9 @@ def _field(case: _Case) -> str:
 
 
 def _words(case: _Case) -> str:
-    """The law is plain data, and what was saved makes the same channel."""
-    law = canonical(case.channel.law())
-    return "" if law == canonical(case.again.law()) else "saved data make another channel"
+    """The distribution is plain data, and what was saved makes the same channel."""
+    data, again = (canonical(c.distribution.to_data()) for c in (case.channel, case.again))
+    return "" if data == again else "saved data make another channel"
 
 
 def _encode(case: _Case) -> str:
@@ -253,10 +255,10 @@ def _encode(case: _Case) -> str:
 
 
 def _blur(case: _Case) -> str:
-    words, bits = Words(case.randomness()), case.channel.bits
+    words, bits = Words(case.randomness().draw), case.channel.bits
     drawn = []
     for x in range(case.size):
-        reports = [case.channel.blur(x, words) for _ in range(DRAWS)]
+        reports = [case.channel.distribution.draw(x, words) for _ in range(DRAWS)]
         if max(reports) >> bits:
             return f"position {x} sent a report beyond its {bits} bits"
         wide = np.array(reports, dtype=np.uint64)[:, None]

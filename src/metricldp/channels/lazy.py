@@ -12,19 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from metricldp_core.canonical import word
-from metricldp_core.exact import WORD, exp_bounds, floor_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.draws import bernoulli, lanes, words_for
 from metricldp.coins.stream import Randomness
-from metricldp_core.random_words import Words
+from metricldp_core.distributions import LazyGeometric
+from metricldp_core.exact import WORD, exp_bounds, floor_of
 
 
 @dataclass(frozen=True)
@@ -61,16 +60,9 @@ class Lazy(IntegerChannel):
         moved = self.of.encode(positions, randomness)
         return np.where(stays, positions, moved).astype(self.field.dtype)
 
-    def blur(self, position: int, words: Words) -> int:
-        """Both are drawn, so that the coins do not tell which; by the same steps at every place."""
-        at_end = (position == 0) | (position == self.size - 1)
-        stays = words.below((self.keep, self.end)[at_end])
-        moved = self.of.blur(position, words)
-        return position if stays else moved
-
-    def law(self) -> dict[str, Any]:
-        shares = {"keep": word(self.keep), "end": word(self.end)}
-        return {"law": self.mechanism, **shares, "of": self.of.law()}
+    @cached_property
+    def distribution(self) -> LazyGeometric:
+        return LazyGeometric(self.of.distribution, self.keep, self.end)
 
     @cached_property
     def _stays(self) -> Floats:
@@ -98,8 +90,3 @@ class Lazy(IntegerChannel):
         stays = Fraction(self.end if x in (0, self.size - 1) else self.keep, WORD)
         moved = (1 - stays) * self.of.probability(x, report)
         return moved + stays if int(report) == x else moved
-
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        reports = [np.asarray(y) for y in range(self.size)]
-        pairs = ((self.probability(x, y), self.probability(other, y)) for y in reports)
-        return max(max(pair) / min(pair) for pair in pairs)

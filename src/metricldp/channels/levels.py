@@ -12,17 +12,15 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from metricldp_core.canonical import word
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp_core.exact import WORD, ceil_of, exp_bounds
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import shown
+from metricldp_core.exact import WORD, ceil_of, exp_bounds
+from metricldp_core.levels import DEEPEST, depths_text, levels
 
 Shape = tuple[int, ...]
 """A depth for each position."""
-DEEPEST = 1 << 14
-"""Below the highest level: what is this deep is never seen."""
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TWO = ":"
 """What a text begins with that has two digits for each depth."""
@@ -31,14 +29,6 @@ _TWO = ":"
 def fall_of(unit: Fraction) -> int:
     """2^64 e^-unit, rounded up: what a level is over the one above it, in parts of 2^64."""
     return ceil_of(exp_bounds(-unit)[1] * WORD)
-
-
-def levels(top: int, fall: int, deepest: int) -> list[int]:
-    """From the highest level to the deepest."""
-    found = [top]
-    for _ in range(deepest):
-        found.append(-(-found[-1] * fall // WORD))
-    return found
 
 
 def highest(fall: int, shape: Shape) -> int:
@@ -56,30 +46,11 @@ def highest(fall: int, shape: Shape) -> int:
     return (WORD - spare) * WORD * WORD // sum(tall[depth] for depth in shape)
 
 
-def law_of(
-    law: str, size: int, depths: Sequence[Shape], tops: Sequence[int], fall: int
-) -> dict[str, Any]:
-    """All that a device needs, for the canonical text of a survey."""
-    shapes = [to_text(shape) for shape in depths]
-    found = {"tops": [word(top) for top in tops], "fall": word(fall)}
-    return {"law": law, "size": size, "depths": shapes, **found}
-
-
 def in_text(saved: dict[str, Any], key: str) -> dict[str, Any]:
     """What a mechanism saves, with the shapes under a key, where there are any, as text."""
     if key not in saved:
         return saved
-    return {**saved, key: [to_text(shape) for shape in saved[key]]}
-
-
-def to_text(shape: Shape) -> str | list[int]:
-    """A digit for each depth, up to 61 (Z), or two; a list where one is too deep for that."""
-    base = len(_DIGITS)
-    if max(shape) >= base**2:
-        return list(shape)
-    if max(shape) >= base:
-        return _TWO + "".join(_DIGITS[depth // base] + _DIGITS[depth % base] for depth in shape)
-    return "".join(_DIGITS[depth] for depth in shape)
+    return {**saved, key: [depths_text(shape) for shape in saved[key]]}
 
 
 def from_text(said: Any, of: str) -> Shape:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self, cast
 
-from metricldp.basics.checks import as_lists
-from metricldp.basics.checks import refuse_unknown
+from metricldp.basics.checks import as_lists, refuse_unknown
 from metricldp.channels.base import LARGEST_EPSILON, Channel
 from metricldp.metrics import Line, Metric, Uniform
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import ClassVar
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp_core.exact import WORD
-from metricldp.channels.levels import Shape, fall_of, law_of, levels
+from metricldp.channels.levels import Shape, fall_of
 from metricldp.channels.table import Table
+from metricldp_core.exact import WORD
+from metricldp_core.levels import Extremal, levels
 
 
 @dataclass(frozen=True)
@@ -49,5 +51,6 @@ class Mixture(Table):
         weights = tuple((*row, WORD - sum(row)) for row in rows)
         return cls(weights, depths, tops, fall, prior=prior)
 
-    def law(self) -> dict[str, Any]:
-        return law_of(self.mechanism, self.size, self.depths, self.tops, self.fall)
+    @cached_property
+    def distribution(self) -> Extremal:
+        return Extremal(self.weights, self.depths, self.tops, self.fall)

@@ -8,19 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from metricldp_core.canonical import word
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import WORD, exp_bounds, floor_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Randomness
-from metricldp_core.random_words import Words
+from metricldp_core.distributions import RandomizedResponse
+from metricldp_core.exact import WORD, exp_bounds, floor_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class Response(IntegerChannel):
     keep: int
 
     mechanism: ClassVar[str] = "response"
-    same_ratio_for_all_pairs: ClassVar[bool] = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Response:
@@ -52,13 +50,9 @@ class Response(IntegerChannel):
         moved = (positions + 1 + uniform(randomness, self.size - 1, count)) % self.size
         return np.where(keep.astype(bool), positions, moved).astype(self.field.dtype)
 
-    def blur(self, position: int, words: Words) -> int:
-        """Keep or move on; both are drawn, so that the time does not tell which."""
-        keep, moved = words.below(self.keep), 1 + words.uniform(self.size - 1)
-        return (position + moved * (not keep)) % self.size
-
-    def law(self) -> dict[str, Any]:
-        return {"law": self.mechanism, "size": self.size, "keep": word(self.keep)}
+    @cached_property
+    def distribution(self) -> RandomizedResponse:
+        return RandomizedResponse(self.size, self.keep)
 
     def coefficients(self, functions: Floats) -> Floats:
         """F(y) = (f(y) - q sum f) / (p - q)."""
@@ -90,9 +84,6 @@ class Response(IntegerChannel):
         lengths, squares = Fraction(m + 2, 3), Fraction((m + 1) * (m + 2), 6)
         mean_square = (lengths / gap**2 - 2 * share / gap * squares) / m + share**2 * squares
         return float(mean_square - lengths / m)
-
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        return Fraction(1) if x == other else self._true / self._other
 
     def probability(self, x: int, report: Column) -> Fraction:
         return self._true if int(report) == x else self._other

@@ -10,20 +10,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from metricldp_core.canonical import word
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import WORD, ceil_of, exp_bounds
 from metricldp.channels.base import Cut, Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import BitChannel
 from metricldp.coins.draws import BLOCK, fill, words_for
 from metricldp.coins.stream import Randomness
-from metricldp_core.random_words import Words
+from metricldp_core import distributions as core
+from metricldp_core.distributions import Distribution
+from metricldp_core.exact import WORD, ceil_of, exp_bounds
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class Threshold(BitChannel):
     flip: int
 
     mechanism: ClassVar[str] = "threshold"
-    ratio_by_difference: ClassVar[bool] = True
     constant: ClassVar[bool] = True
 
     @classmethod
@@ -83,13 +82,9 @@ class Threshold(BitChannel):
             kernels.cross(flips, part, width, self.bits)
         return column.view(np.uint8)[: count * width].reshape(count, width)
 
-    def blur(self, position: int, words: Words) -> int:
-        truth = (1 << self.bits) - (1 << position)
-        return truth ^ words.lanes(self.flip, self.bits)
-
-    def law(self) -> dict[str, Any]:
-        widths = {"size": self.size, "bits": self.bits}
-        return {"law": "threshold", **widths, "flip": word(self.flip)}
+    @cached_property
+    def distribution(self) -> Distribution:
+        return core.Threshold(self.size, (self.flip,) * self.bits)
 
     def coefficients(self, functions: Floats) -> Floats:
         """Write f as its steps: f(x) = f(last) + sum_k (f(k) - f(k+1)) [x <= k]."""
@@ -124,9 +119,6 @@ class Threshold(BitChannel):
         inner_ends = 2 * (self.size - 1) / (self.size + 1)
         return self.noise / 4 * inner_ends
 
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        return _odds(self.flip, abs(x - other))
-
     def probability(self, x: int, report: Column) -> Fraction:
         truth = (1 << self.bits) - (1 << x)
         flipped = (truth ^ int.from_bytes(report.tobytes(), "little")).bit_count()
@@ -142,9 +134,3 @@ class Threshold(BitChannel):
         flipped = 2 * ones[:, : self.size] - ones[:, -1:] + (self.bits - x)
         kept = math.log1p(-self.flip / WORD)
         return np.asarray(self.bits * kept + flipped * (math.log(self.flip / WORD) - kept))
-
-
-@lru_cache(maxsize=1 << 12)
-def _odds(flip: int, bits: int) -> Fraction:
-    """How much more likely all of so many bits are kept than flipped."""
-    return Fraction((WORD - flip) ** bits, flip**bits)

@@ -22,20 +22,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from metricldp_core.canonical import word
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import WORD, decimal_of, ceil_of, exp_bounds, floor_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import BitChannel
 from metricldp.coins.draws import bernoullis, words_for
 from metricldp.coins.stream import Randomness
-from metricldp_core.random_words import Words
+from metricldp_core.distributions import Distribution, Unary
+from metricldp_core.exact import WORD, ceil_of, decimal_of, exp_bounds, floor_of
 
 Losses = tuple[float, float]
 """What a bit tells by being 1, and by being 0, in nats; decimals as they are written."""
@@ -75,10 +74,6 @@ class UnaryChannel(BitChannel):
     def bits(self) -> int:
         return self.size
 
-    def law(self) -> dict[str, Any]:
-        own, other = ([word(word) for word in part] for part in (self.own, self.other))
-        return {"law": "unary", "size": self.size, "own": own, "other": other}
-
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         """Everybody's bits as if they had another value, a column at a time; then their own bit."""
         column = self.field.empty(len(positions))
@@ -93,23 +88,9 @@ class UnaryChannel(BitChannel):
             column[start : start + step] = packed
         return column
 
-    def blur(self, position: int, words: Words) -> int:
-        """The same: a coin for every bit, whatever the value, and one more for its own."""
-        report = 0
-        for threshold, positions in self._positions:
-            drawn = words.lanes(threshold, len(positions))
-            for other in positions:
-                report |= (drawn & 1) << other
-                drawn >>= 1
-        own = words.below(self.own[position])
-        return report & ~(1 << position) | own << position
-
     @cached_property
-    def _positions(self) -> list[tuple[int, list[int]]]:
-        positions: dict[int, list[int]] = {}
-        for position, threshold in enumerate(self.other):
-            positions.setdefault(threshold, []).append(position)
-        return list(positions.items())
+    def distribution(self) -> Distribution:
+        return Unary(self.size, self.own, self.other)
 
     def _by_value(self, of: Callable[[Fraction, Fraction], Fraction]) -> Floats:
         pairs = list(zip(self.own, self.other, strict=True))
@@ -172,16 +153,6 @@ class UnaryChannel(BitChannel):
         missed = totals[0] - sums.sum(axis=0)
         return np.asarray(sums + np.multiply.outer(self._shares, missed))
 
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        if x == other:
-            return Fraction(1)
-        return _worst(self.own[x], self.other[x], self.own[other], self.other[other])
-
-    @property
-    def same_ratio_for_all_pairs(self) -> bool:
-        """Where all bits have the same two probabilities."""
-        return len(set(self.own)) == len(set(self.other)) == 1
-
     def probability(self, x: int, report: Column) -> Fraction:
         result = 1
         for k, bit in enumerate(np.unpackbits(report, count=self.size, bitorder="little")):
@@ -197,13 +168,6 @@ class UnaryChannel(BitChannel):
         own, other = (np.maximum(chance, _NEVER) for chance in (own, other))
         others = np.log(other)
         return np.asarray(others.sum(axis=1, keepdims=True) + np.log(own) - others)
-
-
-@lru_cache(maxsize=1 << 16)
-def _worst(p: int, q: int, other_p: int, other_q: int) -> Fraction:
-    """A one at the first of two values and a zero at the second, or the other way round."""
-    first = Fraction(p * (WORD - other_q), q * (WORD - other_p))
-    return max(first, Fraction(other_p * (WORD - q), other_q * (WORD - p)))
 
 
 def _integers(yes: float, no: float) -> tuple[int, int]:

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from metricldp_core.exact import WORD
 from metricldp.coins.stream import Randomness, Words
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import FRACTION_BITS
 
 BLOCK = 1 << 14
 """Words decided at a time: eight planes of them and the results stay in the cache."""
-FRACTION_BITS = 32
-"""Binary digits behind the point of a position that is rounded at random."""
 _PLANES = 8
 """Binary digits drawn for every lane before the few undecided ones are gathered up."""
 

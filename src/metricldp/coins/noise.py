@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp_core.canonical import word
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 from metricldp.coins.draws import bernoullis, words_for
 from metricldp.coins.stream import Randomness, Words
-from metricldp_core.random_words import Words
+from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 _CROWD = 1 << 16
 """People who get their noise together, with few calls for all of them."""
@@ -66,10 +64,6 @@ class GeometricNoise:
                 "use a coarser grid or a larger epsilon"
             )
         return cls(zero, tuple(digits), block)
-
-    def law(self) -> dict[str, Any]:
-        digits = [word(digit) for digit in self.digits]
-        return {"zero": word(self.zero), "digits": digits, "block": word(self.block)}
 
     @property
     def length(self) -> int:
@@ -127,18 +121,6 @@ class GeometricNoise:
             alive = growing[-1]
             at, alive = at[alive != 0], alive[alive != 0]
             most -= len(growing)
-
-    def draw(self, words: Words, limit: int) -> int:
-        """One draw, as `blur` makes many: exact below `limit` in size."""
-        size = 1
-        for j, digit in enumerate(self.digits):
-            size += words.below(digit) << j
-        for _ in range(limit // self.length + 1):
-            if not words.below(self.block):
-                break
-            size += self.length
-        negative, zero = words.bits(1), words.below(self.zero)
-        return size * (1 - 2 * negative) * (not zero)
 
     def probability(self, size: int) -> Fraction:
         """The exact probability of the noise being `size` (or -size)."""

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from metricldp.attributes.base import SMALLEST_STEP
 from metricldp.attributes.continuous import AutoBins, Continuous
 from metricldp.basics.errors import InvalidSpecError
-from metricldp_core.exact import decimal_of
 from metricldp.basics.optional import lazy
 from metricldp.channels import LARGEST_EPSILON, Geometric, Threshold
+from metricldp_core.exact import decimal_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,6 @@ import numpy as np
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError
-from metricldp_core.exact import decimal_of
 from metricldp.basics.numbers import is_number, is_whole, root_of
 from metricldp.basics.text import shown
 from metricldp.channels.base import Floats
@@ -41,6 +40,7 @@ from metricldp.design.workloads import Workload
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid, in_plane, summed
 from metricldp.metrics.window import capped
+from metricldp_core.exact import decimal_of
 
 SUM, PLANE = "sum", "plane"
 MARGINS = "margins"

@@ -18,14 +18,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp_core.canonical import word
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError
-from metricldp_core.exact import WORD, at_most_exp
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
 from metricldp.channels.base import Channel
-from metricldp.channels.levels import DEEPEST, Shape, from_text, in_text
+from metricldp.channels.levels import Shape, from_text, in_text
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.mixture import Mixture
 from metricldp.design.plans import (
@@ -40,6 +38,9 @@ from metricldp.design.shaped import LARGEST_UNIT, MOST_UNITS, best_patterns, ste
 from metricldp.design.shapes import BestMixture, best_mixture
 from metricldp.metrics import Metric
 from metricldp.metrics.closed import closure
+from metricldp_core.canonical import word
+from metricldp_core.exact import WORD, at_most_exp
+from metricldp_core.levels import DEEPEST
 
 MOST_DESIGNED = 256
 MOST_TENTS = 1024
@@ -248,9 +249,7 @@ def _tops(
     """Weights of probability as whole numbers, with as little to spare as keeps the metric."""
     for spare in _SPARE:
         share = WORD - spare
-        tops = tuple(
-            word(max(1, int(Fraction(weight) * share))) for weight in weights.tolist()
-        )
+        tops = tuple(word(max(1, int(Fraction(weight) * share))) for weight in weights.tolist())
         if _rest_is_private(_mixture(grid.unit, shapes, tops), metric):
             return tops
     raise InvalidSpecError("the smallest distance is too small for a mixture of shapes in 64 bits")

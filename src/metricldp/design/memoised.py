@@ -19,7 +19,6 @@ import numpy as np
 
 from metricldp.basics.checks import positive
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp_core.exact import WORD, decimal_of, exp_bounds, floor_of
 from metricldp.basics.text import listed, shown
 from metricldp.channels.base import LARGEST_EPSILON, Channel
 from metricldp.channels.geometric import Geometric
@@ -30,6 +29,8 @@ from metricldp.channels.memoised import Memoised
 from metricldp.channels.response import Response
 from metricldp.design.designed import Designed, Tents
 from metricldp.metrics import Metric
+from metricldp_core.exact import WORD, decimal_of, exp_bounds, floor_of
+from metricldp_core.verify import examined
 
 FIRSTS: dict[str, Mechanism] = {
     "geometric": Simple("geometric", Geometric.for_epsilon, needs_order=True),
@@ -168,7 +169,7 @@ def _truest(first: IntegerChannel, kept: Metric) -> Response:
     every y and every pair that generates the metric, both ways.
     """
     least: Fraction | None = None
-    for x, other in first.proving_pairs(kept):
+    for x, other in examined(first.distribution, kept.to_core(first.size)):
         most = exp_bounds(kept.distance(x, other))[0]
         over = max(_beyond(first, x, other, most), _beyond(first, other, x, most))
         if over > 0 and (least is None or (most - 1) / over < least):

@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp_core.exact import decimal_of, floor_of
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import distinct, guess, shown
 from metricldp.channels.base import Channel
@@ -31,6 +30,7 @@ from metricldp.design.optimise import optimised
 from metricldp.design.scales import sensitive_scales
 from metricldp.design.workloads import Workload
 from metricldp.metrics import Metric
+from metricldp_core.exact import decimal_of, floor_of
 
 Rows = tuple[tuple[int, ...], ...]
 Entries = npt.NDArray[np.int64]

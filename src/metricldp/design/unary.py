@@ -27,13 +27,13 @@ import numpy.typing as npt
 
 from metricldp.basics.checks import is_list, positive
 from metricldp.basics.errors import InvalidSpecError
-from metricldp_core.exact import decimal_of
 from metricldp.basics.text import shown
 from metricldp.channels.base import Channel
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.unary import Losses, UnaryChannel
 from metricldp.metrics import Distances, Metric, Uniform
 from metricldp.metrics.closed import MOST_POSITIONS, common_unit, kind_for
+from metricldp_core.exact import decimal_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.object_]

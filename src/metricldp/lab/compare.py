@@ -319,8 +319,8 @@ def taking_part(
 def _own(attributes: Mapping[str, Attribute], blocks: Sequence[Block]) -> Entry:
     """Known as what people call its mechanism; as nothing where there are several."""
     survey = Agreement(attributes, joint={block.names: block.mechanism for block in blocks})
-    alike = [channel.same_ratio_for_all_pairs for channel in survey.channels.values()]
-    alike += [block.channel.same_ratio_for_all_pairs for block in blocks]
+    alike = [channel.distribution.invariance == "all" for channel in survey.channels.values()]
+    alike += [block.channel.distribution.invariance == "all" for block in blocks]
     promise = ANY_TWO if all(alike) else PER_STEP
     used = list(survey.mechanisms.values())
     title = used[0].title if len({found.name for found in used}) == 1 else ""

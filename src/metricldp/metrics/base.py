@@ -7,16 +7,17 @@ a closed form answers for any number of positions; the others keep a table.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from metricldp_core import metrics as core
+
 Integers = npt.NDArray[Any]
 """Whole numbers: int64 where they fit, else Python's own."""
-_LARGEST = 1 << 53
 
 
 class Metric(ABC):
@@ -128,26 +129,13 @@ class Metric(ABC):
         """Whether the last position is next to the first, as each is to the one after it."""
         return False
 
-    def to_data(self, size: int) -> dict[str, Any]:
-        """As plain data, with exact fractions as text: docs/formats-files.md, the client manifest.
-
-        Of any metric the pairs that generate it: all other distances are the shortest way over
-        them.
-        """
-        pairs = list(self.generating_pairs(size))
+    def to_core(self, size: int) -> core.Metric:
+        """The same metric as the core has it: here by the pairs that generate it."""
+        pairs = tuple(self.generating_pairs(size))
         far = [self.distance(x, other) / self.step for x, other in pairs]
-        found: dict[str, Any] = {"metric": "graph", "step": str(self.step)}
-        if pairs != [(x, x + 1) for x in range(size - 1)]:
-            found["pairs"] = [[x, other] for x, other in pairs]
-        return found | {"steps": in_json(far)}
+        assert all(length.denominator == 1 for length in far)
+        return core.Graph(size, self.step, pairs, tuple(length.numerator for length in far))
 
     def matrix(self, size: int) -> npt.NDArray[np.float64]:
         """All distances as floats, for numeric work that decides no guarantee."""
         return np.asarray(self.whole(size), dtype=np.float64) * float(self.step)
-
-
-def in_json(numbers: Iterable[Fraction | int]) -> list[int | str]:
-    """Whole numbers; as text where JavaScript would round them."""
-    whole = [Fraction(number) for number in numbers]
-    assert all(number.denominator == 1 for number in whole)
-    return [int(n) if n <= _LARGEST else str(n) for n in whole]

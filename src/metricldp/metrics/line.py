@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from metricldp_core.exact import exp_bounds, log_bounds
 from metricldp.metrics.base import Integers, Metric
+from metricldp_core import metrics as core
+from metricldp_core.exact import exp_bounds, log_bounds
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ class Line(_InSteps):
         """A factor of 1 + e between neighbours, ln(1 + e) as epsilon, keeps e per step between."""
         return Line(log_bounds(1 + self.step)[0])
 
-    def to_data(self, size: int) -> dict[str, Any]:
-        return {"metric": "line", "step": str(self.step)}
+    def to_core(self, size: int) -> core.Metric:
+        return core.Line(size, self.step)
 
     def keeps_between(self, promised: Metric, size: int) -> bool:
         step = promised.per_step(size)
@@ -105,8 +106,8 @@ class Uniform(_InSteps):
     def per_step(self, size: int) -> Fraction:
         return self.step / (size - 1)
 
-    def to_data(self, size: int) -> dict[str, Any]:
-        return {"metric": "uniform", "step": str(self.step), "width": size}
+    def to_core(self, size: int) -> core.Metric:
+        return core.Uniform(size, self.step)
 
     def sensitive_positions(self, size: int) -> frozenset[int]:
         return frozenset(range(size))

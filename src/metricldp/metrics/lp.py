@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import Any
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp_core.exact import WORD, decimal_of, at_most_exp, exp_bounds, floor_of, log_bounds
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
+from metricldp_core.exact import WORD, at_most_exp, decimal_of, exp_bounds, floor_of, log_bounds
 
 
 @dataclass(frozen=True)

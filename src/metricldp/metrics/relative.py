@@ -12,13 +12,13 @@ import numpy as np
 
 from metricldp.basics.checks import positive
 from metricldp.basics.errors import InvalidSpecError
-from metricldp_core.exact import decimal_of, floor_of, log_bounds
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import plain, shown
 from metricldp.metrics.base import Metric
 from metricldp.metrics.closed import MOST_POSITIONS, Distances
 from metricldp.metrics.line import Line
 from metricldp.metrics.words import MetricInWords, Value
+from metricldp_core.exact import decimal_of, floor_of, log_bounds
 
 _PARTS = 1 << 24
 """Lengths are rounded down to so many parts of a unit, toward privacy."""

@@ -15,14 +15,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from metricldp_core.exact import exp_bounds, log_bounds
 from metricldp.metrics.base import Integers, Metric
 from metricldp.metrics.closed import Distances, common_unit, kind_for
 from metricldp.metrics.line import Line, Uniform
+from metricldp_core import metrics as core
+from metricldp_core.exact import exp_bounds, log_bounds
 
 
 @dataclass(frozen=True)
@@ -148,13 +149,9 @@ class Window(Metric):
         """
         return replace(self, width=ceil(self.width) + 1)
 
-    def to_data(self, size: int) -> dict[str, Any]:
-        found: dict[str, Any] = {"metric": self.kind, "step": str(self.epsilon)}
-        if self.kind == Window.kind:
-            found["width"] = str(self.width)
-        if self.cap is not None:
-            found["cap"] = str(self.cap)
-        return found | ({} if self.around is None else {"around": self.around})
+    def to_core(self, size: int) -> core.Metric:
+        width, ring = Fraction(self.width), self.around is not None
+        return core.Line(size, self.epsilon, width, self.cap, ring)
 
     def keeps_between(self, promised: Metric, size: int) -> bool:
         return self.within(promised.on_grid_points(), size)

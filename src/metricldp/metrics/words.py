@@ -18,14 +18,13 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from metricldp.basics.checks import as_lists
-from metricldp.basics.checks import refuse_unknown
+from metricldp.basics.checks import as_lists, refuse_unknown
 from metricldp.basics.errors import InvalidSpecError, TightenedMetricWarning
-from metricldp_core.exact import decimal_of
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import guess, listed, plain, shown
 from metricldp.metrics.base import Metric
 from metricldp.metrics.closed import MOST_POSITIONS, Change, Distances, tightened
+from metricldp_core.exact import decimal_of
 
 Value = str | int
 """A value of an attribute: a name or a whole number."""

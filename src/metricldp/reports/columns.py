@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute, Positions
-from metricldp.attributes.scalars import is_missing
 from metricldp.basics.errors import InvalidValueError, MetricLdpError
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted, guess, listed, same_but_spelling, type_name
 from metricldp.reports.arrow import check_people
 from metricldp.survey.agreement import Agreement
+from metricldp_core.values import is_missing
 
 if TYPE_CHECKING:
     import narwhals as nw

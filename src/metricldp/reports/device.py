@@ -16,9 +16,9 @@ from metricldp.basics.errors import CertificateError, InvalidValueError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import guess, listed, shown
 from metricldp.coins.stream import Randomness
-from metricldp_core.random_words import Words
 from metricldp.reports.bytes import header, packed_size
 from metricldp.survey.agreement import Agreement
+from metricldp_core.random_words import Words
 
 
 class _Kept(NamedTuple):
@@ -178,7 +178,9 @@ def _kept(survey: Agreement, name: str) -> _Kept | None:
     return _Kept(name, first, channel.second.blur, channel.first.outputs)
 
 
-def _rounding(attribute: Attribute, blur: Callable[[int, Words], int]) -> Callable[[int, Words], int]:
+def _rounding(
+    attribute: Attribute, blur: Callable[[int, Words], int]
+) -> Callable[[int, Words], int]:
     """A blur of a position, or of what it is rounded to at random."""
     if attribute.rounded_at_random:
         return lambda position, words: blur(words.round(position), words)

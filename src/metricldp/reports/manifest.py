@@ -16,7 +16,6 @@ from typing import Any
 
 from metricldp.attributes.answered import label
 from metricldp.attributes.base import Attribute
-from metricldp_core.canonical import canonical
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import counted, listed
 from metricldp.basics.writing import replacing
@@ -30,6 +29,7 @@ from metricldp.survey.explain import (
     rounded_up,
     times,
 )
+from metricldp_core.canonical import canonical
 
 FORMAT = 1
 """The version of client manifests."""

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from metricldp_core.canonical import canonical
 from metricldp.basics.errors import InvalidReportError
 from metricldp.basics.optional import lazy
 from metricldp.basics.writing import near_file, replacing, why_not
 from metricldp.reports.arrow import batches, check_marks, check_table, regrouped, schema
 from metricldp.survey.agreement import Agreement
+from metricldp_core.canonical import canonical
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,10 +17,8 @@ from typing import Any, Self
 from metricldp.attributes.answered import Answered, answered
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
-from metricldp_core.canonical import canonical
 from metricldp.basics.checks import is_line, refuse_unknown
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp_core.exact import decimal_of, at_most_exp
 from metricldp.basics.text import listed, shown
 from metricldp.channels.base import Channel
 from metricldp.channels.fields import Clear, Field
@@ -31,6 +29,8 @@ from metricldp.design.bins import with_best_bins
 from metricldp.metrics import Lp, Metric
 from metricldp.survey import files, format2
 from metricldp.survey.blocks import Block, blocks_of, joint_from
+from metricldp_core.canonical import canonical
+from metricldp_core.exact import at_most_exp, decimal_of
 
 FORMAT = 2
 """The version of survey files, fingerprints and reports."""

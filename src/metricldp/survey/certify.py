@@ -19,7 +19,6 @@ from typing import Any
 from metricldp.attributes.answered import label
 from metricldp.basics import markup, text
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import at_most_exp, log_of
 from metricldp.channels import Channel
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid
@@ -31,6 +30,7 @@ from metricldp.survey.explain import (
     survey_epsilon,
     weak_guarantees,
 )
+from metricldp_core.exact import at_most_exp, log_of
 
 _SAME = 1e-12
 """Losses that differ by no more are the same: machines round the last digits differently."""

@@ -17,7 +17,6 @@ from typing import Any
 
 from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
-from metricldp_core.exact import decimal_of, ceil_of, exp_bounds, floor_of
 from metricldp.basics.markup import beside
 from metricldp.basics.markup import table as html_table
 from metricldp.basics.text import counted, plain, table
@@ -26,6 +25,7 @@ from metricldp.metrics import Relative
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 from metricldp.survey.ledger import Entry, kept
+from metricldp_core.exact import ceil_of, decimal_of, exp_bounds, floor_of
 
 WEAK_CLOSE = 3
 """Largest epsilon of values that the survey calls close without a warning: e^3 = 20."""

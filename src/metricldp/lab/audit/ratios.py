@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from metricldp_core.exact import log_of
 from metricldp.channels.base import Channel
 from metricldp.channels.fields import Column
 from metricldp.coins.draws import FRACTION_BITS
@@ -20,6 +19,7 @@ from metricldp.lab.audit.sample import Counts, Features, Sample
 from metricldp.lab.audit.trials import Family, Floats, Prospect, from_odds, promising
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
+from metricldp_core.exact import log_of
 
 _FEW_BITS = 14
 """A field of so many bits has few reports: the law of each is worked out once."""

@@ -16,11 +16,11 @@ from functools import cache
 from typing import ClassVar
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp_core.exact import WORD, exp_bounds, floor_of
 from metricldp.channels import Channel
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.table import Table
 from metricldp.metrics import Metric
+from metricldp_core.exact import WORD, exp_bounds, floor_of
 
 MOST_POSITIONS = 1024
 _LEAST = 1 << 32
@@ -35,8 +35,6 @@ def _height(distance: Fraction) -> int:
 
 class _Loose(Table):
     """Less is told than the distance of two values."""
-
-    tight: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, repr=False)

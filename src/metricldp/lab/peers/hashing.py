@@ -36,14 +36,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp_core.canonical import word
 from metricldp.basics.errors import InvalidSpecError
-from metricldp_core.exact import WORD, exp_bounds
 from metricldp.channels import Column, Floats, Integers, NumberChannel, Response
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Randomness
-from metricldp_core.random_words import Words
 from metricldp.lab.peers.supports import Supports
+from metricldp_core.canonical import word
+from metricldp_core.exact import WORD, exp_bounds
+from metricldp_core.random_words import Words
 
 _LARGEST = 1 << 63
 """Reports are integers below this."""
@@ -101,7 +101,9 @@ class LocalHashing(Supports, NumberChannel):
 
     def blur(self, position: int, words: Words) -> int:
         drawn = words.uniform(self.prime**3)
-        return drawn * self.buckets + self.response.blur(self._hashed(drawn, position), words)
+        return drawn * self.buckets + self.response.distribution.draw(
+            self._hashed(drawn, position), words
+        )
 
     def _hashed(self, polynomial: Any, x: Any) -> Any:
         """The bucket of one value or of many under one polynomial or many; no step reaches P^3."""
@@ -148,7 +150,7 @@ class LocalHashing(Supports, NumberChannel):
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """That of two buckets: for any two values some polynomial tells them apart."""
-        return Fraction(1) if x == other else self.response.worst_ratio(0, 1)
+        return Fraction(1) if x == other else self.response.distribution.ratio(0, 1)
 
     def probability(self, x: int, report: Column) -> Fraction:
         polynomial, bucket = divmod(int(report), self.buckets)

@@ -42,15 +42,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp_core.canonical import word
-from metricldp_core.exact import WORD, log_of
 from metricldp.channels import Column, Floats, Integers, Number, Response
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Randomness
-from metricldp_core.random_words import Words
+from metricldp.lab.peers.distribution import Baseline
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.walsh import odd, power_of_two, transform
+from metricldp_core.canonical import word
+from metricldp_core.exact import WORD, log_of
+from metricldp_core.random_words import Words
 
 SIGN = "sign"
 """The column of the blurred sign: 0 for +1, 1 for -1."""
@@ -96,7 +97,7 @@ class Nodes(Tree):
 
 
 @dataclass(frozen=True)
-class Boxes(JointChannel):
+class Boxes(Baseline, JointChannel):
     """What HIO is whatever the oracle: trees, and boxes of nodes that add up to a range.
 
     One epsilon between any two people, whatever all their attributes are.
@@ -106,7 +107,7 @@ class Boxes(JointChannel):
     branchings: Sizes
     """Children of each node, by attribute; categories have no order, so as many as there are."""
 
-    same_ratio_for_all_pairs: ClassVar[bool] = True
+    same_ratio_for_all_pairs = True
 
     @cached_property
     def trees(self) -> tuple[Nodes, ...]:
@@ -183,7 +184,7 @@ class HadamardBoxes(Boxes):
             index = words.bits(tree.digits[level])
             sign ^= (index & position // tree.levels[level]).bit_count() & 1
             codes.append(tree.starts[level] + index)
-        return [*codes, self.sign.blur(sign, words)]
+        return [*codes, self.sign.distribution.draw(sign, words)]
 
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
         mass, true = Fraction(1), 0
@@ -215,7 +216,7 @@ class HadamardBoxes(Boxes):
         Levels and indices have the same law for everybody. People who differ in an attribute have
         different nodes at its last level, and two columns of a Hadamard matrix differ somewhere.
         """
-        return self.sign.worst_ratio(0, int(x != other))
+        return self.sign.distribution.ratio(0, int(x != other))
 
     def weights(self, functions: Functions) -> list[list[Floats]]:
         pairs = zip(self.trees, functions, strict=True)

@@ -38,9 +38,9 @@ from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.channels.joint import Columns, Functions, Part, People, Sizes, Term
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Randomness
-from metricldp_core.random_words import Words
 from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hio import Boxes, products
+from metricldp_core.random_words import Words
 
 BOX = "box"
 """The column of the hashed box."""

@@ -37,12 +37,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp_core.canonical import word
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp_core.exact import WORD, at_most_exp, floor_of
 from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Term
 from metricldp.coins.stream import Randomness
+from metricldp.lab.peers.distribution import Baseline
+from metricldp_core.canonical import word
+from metricldp_core.exact import WORD, at_most_exp, floor_of
 from metricldp_core.random_words import Words
 
 MOST_CELLS = 1 << 10
@@ -65,7 +66,7 @@ Table = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
-class Planar(JointChannel):
+class Planar(Baseline, JointChannel):
     """A cell of a grid for a cell, up to 32 x 32; they count along the second axis first."""
 
     sizes: tuple[int, int]

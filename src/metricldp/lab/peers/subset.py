@@ -23,15 +23,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp_core.canonical import word
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import WORD, exp_bounds, floor_of
 from metricldp.channels import BitChannel, Channel, Column, Floats, Integers
 from metricldp.channels.fields import Bits, Mask
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Randomness
-from metricldp_core.random_words import Words
 from metricldp.lab.peers.supports import Supports
+from metricldp_core.canonical import word
+from metricldp_core.exact import WORD, exp_bounds, floor_of
+from metricldp_core.random_words import Words
 
 _AT_ONCE = 1 << 22
 """Values laid out at a time, to be shuffled."""

@@ -18,15 +18,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp_core.exact import log_of
 from metricldp.channels import Channel, Column, Floats
+from metricldp.lab.peers.distribution import Baseline
+from metricldp_core.exact import log_of
 
 
-class Supports(Channel):
+class Supports(Baseline, Channel):
     """Features: the constant 1, then which of two values each support has."""
 
     constant: ClassVar[bool] = True
-    same_ratio_for_all_pairs: ClassVar[bool] = True
+    same_ratio_for_all_pairs = True
     two_values: ClassVar[tuple[int, int] | None] = (0, 1)
 
     @property

@@ -20,8 +20,8 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 from metricldp.channels import UnaryChannel
+from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 
 class AlikeUnary(UnaryChannel):

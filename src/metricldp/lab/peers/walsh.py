@@ -8,23 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp_core.exact import WORD
 from metricldp.channels import Floats, IntegerChannel, Integers, keep_for
+from metricldp.lab.peers.distribution import Baseline
+from metricldp_core.exact import WORD
 
 
 @dataclass(frozen=True)
-class SignChannel(IntegerChannel):
+class SignChannel(Baseline, IntegerChannel):
     """A sign that depends on the value is kept with probability keep / 2^64, else turned."""
 
     size: int
     keep: int
 
-    same_ratio_for_all_pairs: ClassVar[bool] = True
+    same_ratio_for_all_pairs = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:

@@ -15,22 +15,19 @@ Piecewise    w about e^(-epsilon/2) (m - 1), for the least variance of a mean at
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp_core.exact import WORD, decimal_of, ceil_of, exp_bounds, floor_of
 from metricldp.channels import Floats, Integers
 from metricldp.channels.table import Table
+from metricldp_core.exact import WORD, ceil_of, decimal_of, exp_bounds, floor_of
 
 MOST_POSITIONS = 1024
 
 
 class SquareWave(Table):
     """Square Wave on positions; the decoder is that of any table, unbiased."""
-
-    same_ratio_for_all_pairs: ClassVar[bool] = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> SquareWave:
