@@ -16,7 +16,7 @@ from metricldp_core.errors import (
     MetricLdpError,
 )
 from metricldp_core.manifest import Manifest
-from metricldp_core.verify import verify
+from metricldp_core.verify import certify
 
 __all__ = [
     "CertificateError",
@@ -26,5 +26,5 @@ __all__ = [
     "InvalidValueError",
     "Manifest",
     "MetricLdpError",
-    "verify",
+    "certify",
 ]

@@ -17,7 +17,7 @@ from metricldp_core.manifest import Manifest
 from metricldp_core.random_words import Words
 from metricldp_core.report import ReportFormat
 from metricldp_core.values import Response, listed
-from metricldp_core.verify import verify
+from metricldp_core.verify import certify
 
 Memory = MutableMapping[str, int]
 """The first randomizations that a device remembers. It is private and never leaves the device."""
@@ -34,8 +34,8 @@ class Device:
     def __init__(self, manifest: str | Manifest, *, fingerprint: str | None = None) -> None:
         if isinstance(manifest, str):
             manifest = Manifest.parse(manifest)
-            if not (certificate := verify(manifest)).holds:
-                raise InvalidManifestError(f"the guarantee does not hold:\n{certificate}")
+        if not (certificate := certify(manifest)).holds:
+            raise InvalidManifestError(f"the guarantee does not hold:\n{certificate}")
         if fingerprint is not None and manifest.fingerprint != fingerprint:
             raise InvalidManifestError("the manifest has another fingerprint; do not report to it")
         self.manifest, self._format = manifest, ReportFormat(manifest)

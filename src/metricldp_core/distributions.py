@@ -254,8 +254,7 @@ class Unary(Distribution):
         return [known[pair] for pair in pairs]
 
     def largest_ratio(self) -> Fraction:
-        ups, downs = zip(*self._bit_ratios, strict=True)
-        return max(ups) * max(downs)
+        return max(up for up, _ in self._bit_ratios) * max(down for _, down in self._bit_ratios)
 
     def to_data(self) -> dict[str, Any]:
         own, other = (runs(map(word, part)) for part in (self.own, self.other))

@@ -57,6 +57,7 @@ class Domain(ABC):
     @property
     def middle(self) -> Any:
         """The value that stands for a missing response."""
+        return None
 
     @property
     @abstractmethod
@@ -115,7 +116,7 @@ class _Numbers(Domain):
     def _period(self) -> float:
         return float(self.high - self.low)
 
-    def _real(self, value: object, clip: bool) -> float:
+    def _real(self, value: Any, clip: bool) -> float:
         """A value as a float from low to high."""
         if type(value) is float and math.isfinite(value):
             return float(self._within(value, clip))

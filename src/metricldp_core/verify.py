@@ -92,7 +92,7 @@ class Certificate:
         return "\n".join([*lines, *(f"{name}: sent without protection" for name in self.public)])
 
 
-def verify(manifest: Manifest, *, most_steps: int = MOST_STEPS) -> Certificate:
+def certify(manifest: Manifest, *, most_steps: int = MOST_STEPS) -> Certificate:
     """Compare all likelihood ratios of a manifest with its metrics."""
     proofs, public = [], []
     for field in manifest.fields:

@@ -217,21 +217,21 @@ class Attribute(ABC):
     def _domains(self) -> dict[str, Domain]:
         return {}
 
-    def _domain(self, name: str) -> Domain:
+    def _core_domain(self, name: str) -> Domain:
         if name not in self._domains:
             self._domains[name] = self.domain_of(name)
         return self._domains[name]
 
     def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
         """The position of one Python or numpy scalar; `name` is for error messages."""
-        return self._domain(name).position_of(value, clip)
+        return self._core_domain(name).position_of(value, clip)
 
     def position_if_any(self, value: object, name: str = "", *, clip: bool = False) -> int:
         """The same; of an optional attribute that was left out the middle, by the same steps."""
-        return self._domain(name).position(value, clip=clip)
+        return self._core_domain(name).position(value, clip=clip)
 
     @property
-    def _close(self) -> dict[str, str | None]:
+    def _close(self) -> dict[str, Any]:
         """Which values are close, as the core states it."""
         return {}
 

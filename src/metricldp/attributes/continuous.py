@@ -323,8 +323,10 @@ class Continuous(Interval, OnLine):
         return np.asarray(edges)
 
     def domain_of(self, name: str) -> Bins:
-        ends = {"low": self.low, "high": self.high, "cyclic": self.is_cyclic}
-        bins = {"bins": self.size} if self.edges is None else {"given": tuple(self.edges)}
+        ends: dict[str, Any] = {"low": self.low, "high": self.high, "cyclic": self.is_cyclic}
+        bins: dict[str, Any] = {"bins": self.size}
+        if self.edges is not None:
+            bins = {"given": tuple(self.edges)}
         return Bins(name, self.optional is not None, **self._close, **ends, **bins)
 
     def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
@@ -364,7 +366,7 @@ class Continuous(Interval, OnLine):
             raise empty(words, name, self._domain)
         first, last = (self._edge_at(number) for number in (start, end))
         if first is None or last is None:
-            inside = first is None and last is None and self._position(start) == self._position(end)
+            inside = first is None and last is None and self.position(start) == self.position(end)
             narrow = inside and not over_the_end
         else:
             narrow = (first == last and not over_the_end) or (first, last) == (self.size, 0)
@@ -391,7 +393,7 @@ class Continuous(Interval, OnLine):
 
     def _cut(self, number: float) -> str:
         """Where in a bin a number lies."""
-        position = self._position(number)
+        position = self.position(number)
         below, above = self._edge(position), self._edge(position + 1)
         return f"{plain_or_exact(number)} lies between the edges {below} and {above}"
 

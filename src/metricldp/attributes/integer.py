@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -82,7 +82,7 @@ class Integer(base.Discrete, OnLine):
         return Fraction(1)
 
     def domain_of(self, name: str) -> WholeNumbers:
-        ends = {"low": self.low, "high": self.high, "cyclic": self.is_cyclic}
+        ends: dict[str, Any] = {"low": self.low, "high": self.high, "cyclic": self.is_cyclic}
         return WholeNumbers(name, self.optional is not None, **self._close, **ends)
 
     def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:

@@ -20,7 +20,7 @@ from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, shown
 from metricldp.metrics import Metric, Uniform
-from metricldp_core.values import Names, as_name
+from metricldp_core.values import Domain, Names, as_name
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -45,8 +45,8 @@ class Named(Discrete):
     def size(self) -> int:
         return len(self.values)
 
-    def domain_of(self, name: str) -> Names:
-        kind = {"ordered": self.ordered, "cyclic": self.is_cyclic and self.ordered}
+    def domain_of(self, name: str) -> Domain:
+        kind: dict[str, Any] = {"ordered": self.ordered, "cyclic": self.is_cyclic and self.ordered}
         return Names(name, self.optional is not None, **self._close, names=self.values, **kind)
 
     def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:

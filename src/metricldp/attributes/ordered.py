@@ -134,7 +134,7 @@ class OnLine(Attribute):
         return Axis(self.size, epsilon, step, windows, self.in_bins, max_epsilon)
 
     @property
-    def _close(self) -> dict[str, str | None]:
+    def _close(self) -> dict[str, Any]:
         metric = getattr(self, "metric", None)
         if isinstance(metric, Relative):
             return {"ratio": decimal_text(metric.by)}

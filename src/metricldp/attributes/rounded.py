@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,7 @@ class RoundedContinuous(Interval, OnLine):
         return np.linspace(self.low, self.high, self.points)
 
     def domain_of(self, name: str) -> Points:
-        grid = {"low": self.low, "high": self.high, "points": self.points}
+        grid: dict[str, Any] = {"low": self.low, "high": self.high, "points": self.points}
         return Points(name, self.optional is not None, **self._close, **grid)
 
     def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:

@@ -77,7 +77,7 @@ class Weight(Interval):
         return np.array([self.low, self.high])
 
     def domain_of(self, name: str) -> Domain:
-        ends = {"low": self.low, "high": self.high}
+        ends: dict[str, Any] = {"low": self.low, "high": self.high}
         if self.is_public:
             return PublicWeight(name, **ends)
         return Points(name, self.optional is not None, weight=True, **ends)

@@ -19,7 +19,6 @@ from metricldp.collector.problems import problem
 from metricldp.collector.proofs import Invited
 from metricldp.collector.register import Entry
 from metricldp.collector.settings import Settings
-from metricldp.reports.manifest import manifest
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Requests:
         one = "/v1/surveys/{fp}"
         return [
             routing.Route(one, self._guarded(self._survey), methods=["GET", "PUT", "DELETE"]),
-            routing.Route(f"{one}/client.json", self._guarded(self._manifest), methods=["GET"]),
+            routing.Route(f"{one}/manifest", self._guarded(self._manifest), methods=["GET"]),
             routing.Route(f"{one}/status", self._guarded(self._status), methods=["GET"]),
             routing.Route(f"{one}/close", self._guarded(self._close), methods=["POST"]),
             routing.Route(f"{one}/invites", self._guarded(self._invites), methods=["POST"]),
@@ -111,7 +110,7 @@ class Requests:
             await to_thread(self._collector.delete, survey_of(entry.text))
             return responses.Response(status_code=204)
         entry = await self._entry(request)
-        return _immutable(request, survey_of(entry.text).canonical, entry.fingerprint)
+        return _immutable(request, survey_of(entry.text).to_json(), entry.fingerprint)
 
     async def _manifest(self, request: Request) -> Response:
         entry = await self._entry(request)
@@ -164,7 +163,7 @@ def invites(settings: Settings, n: int) -> str:
 @lru_cache(maxsize=64)
 def client_manifest(text: str) -> str:
     """What a client in another language is made from."""
-    return manifest(survey_of(text))
+    return survey_of(text).client_manifest.text
 
 
 def _read_survey(text: str) -> Agreement:

@@ -15,7 +15,8 @@ from metricldp.basics.errors import InvalidReportError, InvalidValueError
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted, shown, type_name
 from metricldp.channels import Column, Field
-from metricldp.survey.agreement import FORMAT, Agreement
+from metricldp.survey.agreement import Agreement
+from metricldp_core.manifest import FORMAT
 
 if TYPE_CHECKING:
     import pyarrow as pa

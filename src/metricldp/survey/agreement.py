@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -29,13 +28,13 @@ from metricldp.design.bins import with_best_bins
 from metricldp.metrics import Lp, Metric
 from metricldp.survey import files, format2
 from metricldp.survey.blocks import Block, blocks_of, joint_from
-from metricldp_core.canonical import canonical
-from metricldp_core.exact import at_most_exp, decimal_of
+from metricldp_core import manifest as core
+from metricldp_core.exact import decimal_of
+from metricldp_core.manifest import FORMAT, Manifest
+from metricldp_core.verify import prove, steps
 
-FORMAT = 2
-"""The version of survey files, fingerprints and reports."""
-MAX_PAIRS_CHECKED = 1 << 12
-"""Pairs of values for which a mechanism from elsewhere is proved when a survey is made."""
+MAX_PAIRS_CHECKED = 1 << 16
+"""Steps of the proof of a mechanism from elsewhere, up to which it runs when a survey is made."""
 MOST_ATTRIBUTES = 1000
 """More than a person would be asked, and than is read in a moment."""
 SHORTEST_FINGERPRINT = 32
@@ -236,18 +235,28 @@ class Agreement:
     # Its mark ------------------------------------------------------------------------------------
 
     @cached_property
-    def canonical(self) -> str:
-        """The agreement as one text, with the integers of every law: what the fingerprint is of."""
-        attributes = [{"name": name, **self._entry(name)} for name in self.asked]
-        laws = {name: channel.law() for name, channel in self.channels.items()}
-        data = {"metricldp": FORMAT, "metric": self.metric.to_dict(), "attributes": attributes}
-        joint = [{**block.to_dict(), "law": block.channel.law()} for block in self.blocks.values()]
-        return canonical(format2.written({**data, "joint": joint, "laws": laws}))
+    def client_manifest(self) -> Manifest:
+        """All that a device needs: domains, metrics and output distributions as integers."""
+        found: list[core.Field] = []
+        for name, attribute in self.attributes.items():
+            block = self.block_of(name)
+            if block is None:
+                found.append(self._field(name, attribute))
+            elif name == block.names[0]:
+                found.append(block.core_field({n: self.attributes[n] for n in block.names}))
+        return Manifest(tuple(found))
+
+    def _field(self, name: str, attribute: Attribute) -> core.Field:
+        domain = attribute.domain_of(attribute.source(name))
+        if attribute.is_public:
+            return core.Field((domain,))
+        metric = attribute.distances.scaled(self.share).to_core(attribute.size)
+        return core.Field((domain,), metric, self.channels[name].distribution)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical text: equal exactly for equal agreements."""
-        return hashlib.sha256(self.canonical.encode("utf-8")).hexdigest()
+        """SHA-256 of the manifest: equal for surveys with the same devices."""
+        return self.client_manifest.fingerprint
 
     def verify(self, fingerprint: str) -> None:
         """Raise an error unless this is the survey that was published with this fingerprint."""
@@ -332,15 +341,16 @@ def _kept(attribute: Attribute, share: Fraction) -> Metric:
 
 
 def _check_kept(channel: Channel, metric: Metric, attribute: Attribute) -> None:
-    """Refuse a mechanism from elsewhere that breaks its metric; of long domains certify tells."""
-    few = metric.generating_count(channel.size) <= MAX_PAIRS_CHECKED
-    if not few and not channel.same_ratio_for_all_pairs:
+    """Reject a mechanism from elsewhere that breaks its metric; of long domains certify tells."""
+    needed = metric.to_core(channel.size)
+    if steps(channel.distribution, needed) > MAX_PAIRS_CHECKED:
         return
-    for x, other in channel.proving_pairs(metric):
-        if not at_most_exp(channel.worst_ratio(x, other), metric.distance(x, other)):
+    for pair in prove("", channel.distribution, needed).pairs:
+        if not pair.holds:
             raise InvalidSpecError(
-                f"mechanism {attribute.mechanism} distinguishes {attribute.label(x)} from "
-                f"{attribute.label(other)} better than the metric allows; run check_channel on it"
+                f"mechanism {attribute.mechanism} distinguishes {attribute.label(pair.x)} from "
+                f"{attribute.label(pair.other)} better than the metric allows; run check_channel "
+                "on it"
             )
 
 

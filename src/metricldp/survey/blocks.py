@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +17,8 @@ from metricldp.channels.fields import Field
 from metricldp.channels.joint import JointChannel, JointMechanism, Part
 from metricldp.design import registry
 from metricldp.metrics import Lp, Metric
+from metricldp_core import manifest as core
+from metricldp_core import metrics as core_metrics
 
 USUAL = "additive"
 """What blurs attributes together where nothing is said."""
@@ -106,6 +109,17 @@ class Block:
         ends = [m.farthest(size) for m, size in zip(self.metrics, self.sizes, strict=True)]
         x, other = (tuple(pair[side] for pair in ends) for side in (0, 1))
         return self.mechanism.distance(self.sizes, self.metrics, x, other)
+
+    def core_field(self, attributes: Mapping[str, Attribute]) -> core.Field:
+        """The part of a report as the core has it."""
+        domains = tuple(attribute.domain_of(name) for name, attribute in attributes.items())
+        return core.Field(domains, self.core_metric, self.channel.distribution)
+
+    @cached_property
+    def core_metric(self) -> core_metrics.Metric:
+        """What is guaranteed on cells; baselines without a grid have one distance for all pairs."""
+        grid, size = self.mechanism.grid, math.prod(self.sizes)
+        return core_metrics.Uniform(size, self.diameter) if grid is None else grid.to_core(size)
 
     def to_dict(self) -> dict[str, Any]:
         return {"attributes": list(self.names), "mechanism": self.mechanism.to_dict()}
