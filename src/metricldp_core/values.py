@@ -120,9 +120,9 @@ class _Numbers(Domain):
         """A value as a float from low to high."""
         if type(value) is float and math.isfinite(value):
             return float(self._within(value, clip))
-        exact = self._number(value)
+        exact: Any = self._number(value)
         # The nearest float, and infinity for whatever is beyond the largest one.
-        number = float(min(max(exact, -_LARGEST), _LARGEST)) * (1 + (abs(exact) > _LARGEST))
+        number: float = float(min(max(exact, -_LARGEST), _LARGEST)) * (1 + (abs(exact) > _LARGEST))
         return float(self._within(number, clip))
 
     def _number(self, value: Any, *, booleans: bool = False) -> int | float | Fraction:
