@@ -57,6 +57,14 @@ def largest_epsilon(field: Field) -> Fraction:
     return min(largest, log_bounds(ratio)[1])
 
 
+def attribute_epsilon(field: Field, k: int = 0) -> Fraction:
+    """The epsilon of any two values of attribute k, all else being equal."""
+    if len(field.domains) == 1:
+        return largest_epsilon(field)
+    distance = _along(field, k)
+    return min(max(distance(0, x) for x in range(field.domains[k].size)), largest_epsilon(field))
+
+
 def close_values(field: Field, k: int = 0) -> tuple[str, Fraction] | None:
     """The values of attribute k that are close, in words, and the largest epsilon between them.
 
@@ -75,9 +83,11 @@ def close_values(field: Field, k: int = 0) -> tuple[str, Fraction] | None:
         percent = f"{float(100 * Fraction(domain.ratio)):g}"
         words = f"one {domain.name} as for another that differs by {percent} %"
         epsilon = _reached(domain, distance, lambda end: end * (1 + Fraction(domain.ratio or 0)))
+    elif len(field.domains) > 1:
+        return None
     else:
         words, epsilon = _closest(field)
-    return (words, epsilon) if epsilon < largest_epsilon(field) else None
+    return (words, epsilon) if epsilon < attribute_epsilon(field, k) else None
 
 
 Distance = Callable[[Any, Any], Fraction]
@@ -179,7 +189,7 @@ def no_response(field: Field, response: Field) -> Fraction:
 
 def field_guarantee(field: Field, response: Field | None = None, k: int = 0) -> str:
     """The guarantee of one attribute in one to three sentences."""
-    name, across, close = field.domains[k].name, largest_epsilon(field), close_values(field, k)
+    name, across, close = field.domains[k].name, attribute_epsilon(field, k), close_values(field, k)
     if close is None:
         text = f"A report is {times(across)} for one {name} as for another."
     else:
