@@ -178,8 +178,7 @@ def certify(survey: Agreement) -> Certificate:
         proofs.append(Proof(name, mechanism, proof, (labels[0], labels[1]), one))
     public = tuple(name for name, a in survey.attributes.items() if a.is_public)
     missing = tuple(
-        f"{name}: no response is at most {shown_epsilon(max(no_response(survey, name).values()))} "
-        "from any value"
+        f"{name}: no response is at most {shown_epsilon(no_response(survey, name))} from any value"
         for name, attribute in survey.attributes.items()
         if attribute.optional is not None
     )
