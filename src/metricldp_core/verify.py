@@ -92,7 +92,7 @@ class Certificate:
         return "\n".join([*lines, *(f"{name}: sent without protection" for name in self.public)])
 
 
-def certify(manifest: Manifest, *, most_steps: int = MOST_STEPS) -> Certificate:
+def certify(manifest: Manifest, *, most_steps: float = MOST_STEPS) -> Certificate:
     """Compare all likelihood ratios of a manifest with its metrics."""
     proofs, public = [], []
     for field in manifest.fields:
@@ -107,6 +107,12 @@ def certify(manifest: Manifest, *, most_steps: int = MOST_STEPS) -> Certificate:
             )
         proofs.append(prove(field.name, field.distribution, metric))
     return Certificate(manifest.fingerprint, tuple(proofs), tuple(public))
+
+
+def certify_steps(manifest: Manifest) -> int:
+    """About how many elementary steps the proof of a manifest takes."""
+    private = [(f.distribution, f.metric) for f in manifest.fields]
+    return sum(steps(distribution, m) for distribution, m in private if distribution and m)
 
 
 def prove(name: str, distribution: Distribution, metric: Metric) -> Proof:

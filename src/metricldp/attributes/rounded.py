@@ -34,8 +34,7 @@ class RoundedContinuous(Interval, OnLine):
 
     points: int = field(kw_only=True)
 
-    kind: ClassVar[str] = "real"
-    """In files of format 2; users write Continuous with rounding="stochastic"."""
+    kind: ClassVar[str] = "continuous"
     rounded_at_random: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -70,6 +69,10 @@ class RoundedContinuous(Interval, OnLine):
         whole = np.minimum(np.floor(steps), self.points - 2)
         rest = np.rint((steps - whole) * (1 << FRACTION_BITS)).astype(np.int64)
         return (whole.astype(np.int64) << FRACTION_BITS) + np.clip(rest, 0, 1 << FRACTION_BITS)
+
+    def to_dict(self) -> dict[str, Any]:
+        data = super().to_dict()
+        return {"kind": data.pop("kind"), "rounding": "stochastic", **data}
 
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
         return super().distance(x, other, (metric or self.distances).refined(1 << FRACTION_BITS))

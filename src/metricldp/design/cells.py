@@ -40,7 +40,9 @@ from metricldp.design.workloads import Workload
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid, in_plane, summed
 from metricldp.metrics.window import capped
+from metricldp_core.distributions import Distribution
 from metricldp_core.exact import decimal_of
+from metricldp_core.levels import Additive
 
 SUM, PLANE = "sum", "plane"
 MARGINS = "margins"
@@ -215,6 +217,15 @@ class ShapesOnCells(OnCells):
     saves: ClassVar[tuple[str, ...]] = ("metric", "max_epsilon", "of")
 
     @property
+    def in_distribution(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.of.in_distribution
+
+    def restored(self, distribution: Distribution) -> Self:
+        of = self.of.restored(distribution)
+        assert isinstance(of, Tents | Designed)
+        return replace(self, of=of)
+
+    @property
     def name(self) -> str:  # type: ignore[override]
         return self.of.name
 
@@ -274,6 +285,12 @@ class ShapedOnCells(OnCells):
     patterns: Any = None
 
     saves: ClassVar[tuple[str, ...]] = ("metric", "max_epsilon", "workload", "around", "patterns")
+    in_distribution: ClassVar[tuple[str, ...]] = ("around", "patterns")
+
+    def restored(self, distribution: Distribution) -> Self:
+        assert isinstance(distribution, Additive)
+        return replace(self, around=distribution.lengths, patterns=distribution.depths)
+
     name: ClassVar[str] = "additive"  # type: ignore[misc]
     title: ClassVar[str] = "additive noise"  # type: ignore[misc]
 

@@ -39,8 +39,9 @@ from metricldp.design.shapes import BestMixture, best_mixture
 from metricldp.metrics import Metric
 from metricldp.metrics.closed import closure
 from metricldp_core.canonical import word
+from metricldp_core.distributions import Distribution
 from metricldp_core.exact import WORD, at_most_exp
-from metricldp_core.levels import DEEPEST
+from metricldp_core.levels import DEEPEST, Extremal
 
 MOST_DESIGNED = 256
 MOST_TENTS = 1024
@@ -92,6 +93,7 @@ class Tents(_OfShapes):
     tops: Any = None
 
     saves: ClassVar[tuple[str, ...]] = ("tops",)
+    in_distribution: ClassVar[tuple[str, ...]] = ("tops",)
     name: ClassVar[str] = "tight-constraints"  # type: ignore[misc]
     title: ClassVar[str] = "tight constraints"  # type: ignore[misc]
     source: ClassVar[str] = "Chatzikokolakis et al. 2015"  # type: ignore[misc]
@@ -123,6 +125,10 @@ class Tents(_OfShapes):
         tops = self.settled(size, metric, label=label).tops
         return _kept(_mixture(grid.unit, _rows(grid.apart), tops), metric)
 
+    def restored(self, distribution: Distribution) -> Tents:
+        assert isinstance(distribution, Extremal)
+        return replace(self, tops=tuple(map(word, distribution.tops)))
+
     def __repr__(self) -> str:
         return (
             repr(self.name) if self.tops is None else f"<tight-constraints, {len(self.tops)} tops>"
@@ -147,6 +153,7 @@ class Designed(_OfShapes):
     """How the search ended, for whoever made it; not saved."""
 
     saves: ClassVar[tuple[str, ...]] = ("workload", "prior", "seconds", "gap", "shapes", "tops")
+    in_distribution: ClassVar[tuple[str, ...]] = ("seconds", "gap", "shapes", "tops")
     name: ClassVar[str] = "extremal"  # type: ignore[misc]
     title: ClassVar[str] = "extremal, best for the metric"  # type: ignore[misc]
     max_computed: ClassVar[int] = 32  # type: ignore[misc]
@@ -209,6 +216,11 @@ class Designed(_OfShapes):
 
     def saved(self) -> dict[str, Any]:
         return in_text(super().saved(), "shapes")
+
+    def restored(self, distribution: Distribution) -> Designed:
+        assert isinstance(distribution, Extremal)
+        tops = tuple(map(word, distribution.tops))
+        return replace(self, shapes=distribution.depths, tops=tops)
 
     def __repr__(self) -> str:
         if self.shapes is None:

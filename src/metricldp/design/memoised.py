@@ -29,6 +29,8 @@ from metricldp.channels.memoised import Memoised
 from metricldp.channels.response import Response
 from metricldp.design.designed import Designed, Tents
 from metricldp.metrics import Metric
+from metricldp_core import distributions as core
+from metricldp_core.distributions import Distribution
 from metricldp_core.exact import WORD, decimal_of, exp_bounds, floor_of
 from metricldp_core.verify import examined
 
@@ -60,6 +62,15 @@ class MemoisedPlan(Mechanism):
     """What the attribute states; without one, its smallest distance."""
 
     saves: ClassVar[tuple[str, ...]] = ("first", "each")
+
+    def settings(self) -> Any:
+        """With the name of the first mechanism, whose integers are in the distribution."""
+        return {"name": self.name, "first": _named(self.first).name, "each": self.each}
+
+    def restored(self, distribution: Distribution) -> MemoisedPlan:
+        assert isinstance(distribution, core.Memoised)
+        return replace(self, first=_named(self.first).restored(distribution.first).to_dict())
+
     name: ClassVar[str] = "memoised"  # type: ignore[misc]
     title: ClassVar[str] = "permanent and instantaneous randomization"  # type: ignore[misc]
     source: ClassVar[str] = "Erlingsson et al. 2014, for a metric"  # type: ignore[misc]

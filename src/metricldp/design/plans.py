@@ -74,6 +74,7 @@ class Matrix(Mechanism):
     reach: int | None = None
 
     saves: ClassVar[tuple[str, ...]] = ("workload", "strategy", "epsilons", "reach")
+    in_distribution: ClassVar[tuple[str, ...]] = ("epsilons", "reach")
     name: ClassVar[str] = "matrix"  # type: ignore[misc]
     title: ClassVar[str] = "matrix mechanism"  # type: ignore[misc]
     source: ClassVar[str] = "Xiang et al. 2020, section 3"  # type: ignore[misc]
@@ -126,6 +127,11 @@ class Matrix(Mechanism):
 
     def kept(self, size: int, metric: Metric) -> Metric:
         return metric
+
+    def settings(self) -> Any:
+        """Without the rows of a strategy, which are in the output distribution."""
+        named = replace(self, strategy=self.strategy if isinstance(self.strategy, str) else GIVEN)
+        return super(Matrix, named).settings()
 
 
 def _check_determined(position: int | None, which: str, remedy: str, label: Label) -> None:

@@ -61,6 +61,7 @@ class Unary(Mechanism):
     bits: Any = None
 
     saves: ClassVar[tuple[str, ...]] = ("bits",)
+    in_distribution: ClassVar[tuple[str, ...]] = ("bits",)
     name: ClassVar[str] = "unary"  # type: ignore[misc]
     title: ClassVar[str] = "unary, best for the metric"  # type: ignore[misc]
     max_computed: ClassVar[int] = 256  # type: ignore[misc]
@@ -89,6 +90,8 @@ class Unary(Mechanism):
 
     def kept(self, size: int, metric: Metric) -> Metric:
         """The loss of the bits, added up, for as many values as have a table of distances."""
+        if self.bits is None:
+            return metric
         few = len(set(self.bits)) == 1 or size <= MOST_POSITIONS
         return kept_by(self.bits) if few else metric
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -18,23 +19,28 @@ from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
 from metricldp.basics.checks import is_line, refuse_unknown
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.text import listed, shown
+from metricldp.basics.text import guess, listed, shown
 from metricldp.channels.base import Channel
 from metricldp.channels.fields import Clear, Field
 from metricldp.channels.mechanism import Mechanism
+from metricldp.channels.stored import StoredMechanism, channel_of, distribution_from
 from metricldp.design import registry
 from metricldp.design.auto import choose
 from metricldp.design.bins import with_best_bins
+from metricldp.design.plans import GIVEN
 from metricldp.metrics import Lp, Metric
-from metricldp.survey import files, format2
-from metricldp.survey.blocks import Block, blocks_of, joint_from
+from metricldp.survey import files
+from metricldp.survey.blocks import USUAL, Block, blocks_of
 from metricldp_core import manifest as core
+from metricldp_core.distributions import SUPPORTED, Distribution, Table
 from metricldp_core.exact import decimal_of
 from metricldp_core.manifest import FORMAT, Manifest
-from metricldp_core.verify import prove, steps
+from metricldp_core.verify import certify, certify_steps, prove, steps
 
 MAX_PAIRS_CHECKED = 1 << 16
 """Steps of the proof of a mechanism from elsewhere, up to which it runs when a survey is made."""
+MOST_VERIFIED = 1 << 20
+"""Steps of a proof that runs when a survey is loaded; longer ones wait for the first report."""
 MOST_ATTRIBUTES = 1000
 """More than a person would be asked, and than is read in a moment."""
 SHORTEST_FINGERPRINT = 32
@@ -53,8 +59,13 @@ class Agreement:
         *,
         metric: Lp | None = None,
         joint: Any = None,
+        stored: Mapping[str, Distribution] | None = None,
+        presentation: Mapping[str, Any] | None = None,
     ) -> None:
         check_attributes(attributes)
+        stored = stored or {}
+        self.presentation: Mapping[str, Any] = checked_presentation(presentation or {}, attributes)
+        """Titles, texts of questions and long labels, by language; not part of the fingerprint."""
         attributes = _with_answered(attributes)
         self.metric = Lp() if metric is None else metric
         if not isinstance(self.metric, Lp):
@@ -84,16 +95,25 @@ class Agreement:
                 names = together[name]
                 if names not in made:
                     described = {other: attributes[other] for other in names}
-                    made[names] = Block.of(blocks[names], described, self.share, self.metric)
+                    distribution = stored.get("+".join(names))
+                    made[names] = Block.of(
+                        blocks[names], described, self.share, self.metric, distribution
+                    )
                     fields |= made[names].fields
                 kept[name] = made[names].metrics[names.index(name)]
                 continue
             try:
-                settled[name], kept[name] = _settled(attribute, self.share)
-                said = settled[name]
-                channels[name] = said.mechanism.channel(said.size, kept[name], label=said.label)
-                if said.mechanism.name not in registry.BUILT_IN:
-                    _check_kept(channels[name], kept[name], said)
+                kept[name] = _kept(attribute, self.share)
+                if name in stored:
+                    settled[name] = _restored(attribute, stored[name])
+                    prior = getattr(settled[name].mechanism, "prior", None)
+                    channels[name] = channel_of(stored[name], prior)
+                else:
+                    settled[name], kept[name] = _settled(attribute, self.share)
+                    said = settled[name]
+                    channels[name] = said.mechanism.channel(said.size, kept[name], label=said.label)
+                    if said.mechanism.name not in registry.BUILT_IN:
+                        _check_kept(channels[name], kept[name], said)
             except (CertificateError, InvalidSpecError) as wrong:
                 raise InvalidSpecError(f"attribute {name}: {wrong}") from None
             fields[name] = channels[name].field
@@ -146,24 +166,36 @@ class Agreement:
         """Plain data; what "auto" took and all that mechanisms save is written out."""
         data: dict[str, Any] = {"metricldp": FORMAT}
         if self.metric != Lp():
-            data["metric"] = self.metric.to_dict()
+            data["norm"] = self.metric.to_dict()
         data["attributes"] = {name: self._entry(name) for name in self.asked}
         if self.blocks:
-            data["joint"] = [block.to_dict() for block in self.blocks.values()]
-        return format2.written(data)
+            data["groups"] = {name: block.to_dict() for name, block in self.blocks.items()}
+        if self.presentation:
+            data["presentation"] = dict(self.presentation)
+        return data
 
     def _entry(self, name: str) -> dict[str, Any]:
-        entry = self.attributes[name].to_dict()
+        attribute = self.attributes[name]
+        entry = attribute.to_dict()
         metric = entry.pop("metric", None)
-        if name in self.channels:
-            entry["mechanism"] = self.mechanisms[name].to_dict()
-        return entry if metric is None else {**entry, "metric": metric}
+        if metric is not None:
+            entry["metric"] = metric
+        if name not in self.channels:
+            return entry
+        mechanism, stored = self.mechanisms[name], self.channels[name].distribution
+        if stored.kind in SUPPORTED:
+            entry |= {"mechanism": mechanism.settings(), "distribution": stored.to_data()}
+        else:
+            entry["mechanism"] = mechanism.to_dict()
+        if attribute.optional is not None:
+            entry["response"] = self.channels[answered(name)].distribution.to_data()
+        return entry
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The survey of a file. Nothing is searched: what a search finds has to be there."""
         if not isinstance(data, Mapping):
             raise InvalidSpecError(f"a survey file is an object, not a {type(data).__name__}")
-        refuse_unknown("a survey", data, ("metricldp", "metric", "attributes", "joint"))
         version = data.get("metricldp")
         if version is None and "attributes" in data:
             raise InvalidSpecError(
@@ -173,21 +205,57 @@ class Agreement:
         if type(version) is not int or version != FORMAT:
             said = "and it is missing" if version is None else f"not {shown(version)}"
             raise InvalidSpecError(f"a survey file has metricldp = {FORMAT}, {said}")
-        attributes = data.get("attributes")
-        if not isinstance(attributes, Mapping) or not attributes:
+        refuse_unknown("a survey", data, _KEYS)
+        tables, groups = attribute_tables(data), _groups(data.get("groups", {}))
+        stored: dict[str, Distribution] = {}
+        attributes: dict[str, Attribute] = {}
+        grouped = {name for names in groups for name in names}
+        for name, table in tables.items():
+            entry = dict(table)
+            numbers = entry.pop("distribution", None), entry.pop("response", None)
+            attributes[name] = attribute = from_dict(entry, name)
+            place = f"attribute {name}: distribution"
+            if numbers[0] is not None:
+                stored[name] = distribution_from(numbers[0], attribute.size, place)
+            elif not attribute.is_public and name not in grouped:
+                _check_designed(name, attribute)
+            if (numbers[1] is None) != (attribute.optional is None):
+                raise InvalidSpecError(f"attribute {name} has response if it is optional, else not")
+            if numbers[1] is not None:
+                stored[answered(name)] = distribution_from(numbers[1], 2, place)
+        joint = {}
+        for names, group in groups.items():
+            joint[names] = group.get("mechanism", USUAL)
+            if "distribution" in group:
+                size = math.prod(attributes[n].size for n in names if n in attributes)
+                place = f"group {'+'.join(names)}: distribution"
+                stored["+".join(names)] = distribution_from(group["distribution"], size, place)
+        norm = data.get("norm")
+        survey = cls.fixed(
+            attributes,
+            metric=None if norm is None else Lp.from_dict(norm),
+            joint=joint,
+            stored=stored,
+            presentation=data.get("presentation"),
+        )
+        if certify_steps(survey.client_manifest) <= MOST_VERIFIED:
+            survey.check_guarantee()
+        return survey
+
+    @cached_property
+    def _holds(self) -> bool:
+        fields = self.client_manifest.fields
+        kinds = {f.distribution.kind for f in fields if f.distribution is not None}
+        if not kinds <= SUPPORTED.keys():
+            return True  # of baselines only `certify` tells
+        return certify(self.client_manifest, most_steps=math.inf).holds
+
+    def check_guarantee(self) -> None:
+        """Raise an error if the integers of the survey break its guarantee; examined once."""
+        if not self._holds:
             raise InvalidSpecError(
-                "a survey file needs a table [attributes.NAME] for each attribute"
+                "the integers of the survey break its guarantee; metricldp certify names the pairs"
             )
-        for name, entry in attributes.items():
-            if not isinstance(entry, Mapping):
-                raise InvalidSpecError(f"attribute {name} must be a table, not {shown(entry)}")
-        data = format2.read(data)
-        found = {n: from_dict(dict(entry), n) for n, entry in data["attributes"].items()}
-        metric = data.get("metric")
-        norm = None if metric is None else Lp.from_dict(metric)
-        joint = joint_from(data.get("joint", []))
-        _check_designed(found, joint)
-        return cls.fixed(found, metric=norm, joint=joint)
 
     @classmethod
     def fixed(cls, attributes: Mapping[str, Attribute], **more: Any) -> Self:
@@ -284,27 +352,91 @@ class Agreement:
         return f"<{type(self).__name__} {self.fingerprint[:16]} of {listed(self.asked)}>"
 
 
-def _check_designed(attributes: Mapping[str, Attribute], joint: Any) -> None:
-    """Reject a survey file with something that only a search can find."""
-    if isinstance(joint, str) or not all(
-        registry.mechanism(said, joint=True).is_designed for said in joint.values()
-    ):
-        raise InvalidSpecError(f"the groups of joint are not designed; {_DESIGN_IT}")
-    grouped = {name for names in joint for name in names}
-    for name, attribute in attributes.items():
-        alone = not attribute.is_public and name not in grouped
-        if attribute.undecided or (alone and not _has_mechanism_data(name, attribute)):
-            raise InvalidSpecError(f"attribute {name} is not designed; {_DESIGN_IT}")
+_KEYS = ("metricldp", "norm", "attributes", "groups", "presentation")
+
+
+def attribute_tables(data: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The tables [attributes.NAME] of a file."""
+    attributes = data.get("attributes")
+    if not isinstance(attributes, Mapping) or not attributes:
+        raise InvalidSpecError("a table [attributes.NAME] is needed for each attribute")
+    for name, entry in attributes.items():
+        if not isinstance(entry, Mapping):
+            raise InvalidSpecError(f"attribute {name} must be a table, not {shown(entry)}")
+    return dict(attributes)
+
+
+def _groups(groups: Any) -> dict[tuple[str, ...], Mapping[str, Any]]:
+    """The tables [groups."x+y"], by the names of their attributes."""
+    if not isinstance(groups, Mapping):
+        raise InvalidSpecError(f'groups is a table [groups."x+y"], not {shown(groups)}')
+    found = {}
+    for name, entry in groups.items():
+        if not isinstance(entry, Mapping) or name.count("+") < 1:
+            raise InvalidSpecError(
+                f'a table [groups."x+y"] names its attributes, not {shown(name)}'
+            )
+        refuse_unknown(f"group {name}", entry, ("mechanism", "distribution"))
+        found[tuple(name.split("+"))] = entry
+    return found
+
+
+def checked_presentation(
+    presentation: Any, attributes: Mapping[str, Attribute]
+) -> Mapping[str, Any]:
+    """Texts by language and attribute; no text about the guarantee is read from them."""
+    if not isinstance(presentation, Mapping):
+        raise InvalidSpecError(f"presentation is a table of languages, not {shown(presentation)}")
+    for language, texts in presentation.items():
+        if not isinstance(texts, Mapping) or not all(
+            isinstance(t, Mapping) for t in texts.values()
+        ):
+            raise InvalidSpecError(
+                f"[presentation.{language}] has a table of texts for each attribute"
+            )
+        for name, entry in texts.items():
+            if name not in attributes:
+                there = f"{listed(attributes)}{guess(name, attributes)}"
+                raise InvalidSpecError(f"[presentation.{language}] has {shown(name)}, not {there}")
+            refuse_unknown(f"[presentation.{language}.{name}]", entry, ("title", "text", "labels"))
+            labels = entry.get("labels", {})
+            said = [entry.get("title", ""), entry.get("text", "")]
+            said += labels.values() if isinstance(labels, Mapping) else [None]
+            if not all(isinstance(text, str) for text in said):
+                raise InvalidSpecError(f"[presentation.{language}.{name}] has texts only")
+    return MappingProxyType(dict(presentation))
+
+
+def _restored(attribute: Attribute, stored: Distribution) -> Attribute:
+    """An attribute of a survey file with its mechanism, which need not be installed."""
+    said = attribute.only_mechanism or attribute.mechanism
+    name = said.get("name") if isinstance(said, Mapping) else said
+    found: Mechanism
+    if isinstance(name, str) and stored.kind == Table.kind and not registry.is_known(name):
+        found = StoredMechanism(name)
+    else:
+        if isinstance(said, Mapping) and said.get("strategy") == GIVEN:
+            said = {key: value for key, value in said.items() if key != "strategy"}
+        found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
+        found = found.beside(decimal_of(attribute.epsilon)).restored(stored)
+    registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
+    return replace(attribute, mechanism=found)
+
+
+def _check_designed(name: str, attribute: Attribute) -> None:
+    """Reject an attribute of a survey file without what only a search can find."""
+    if attribute.undecided or not _has_mechanism_data(name, attribute):
+        raise InvalidSpecError(f"attribute {name} is not designed; {_DESIGN_IT}")
 
 
 def _has_mechanism_data(name: str, attribute: Attribute) -> bool:
-    """Whether the mechanism of an attribute is named, with all that a search would find."""
-    only = attribute.only_mechanism
-    said = only or attribute.mechanism
+    """Whether the mechanism is a baseline with all its data; others have a distribution."""
+    said = attribute.mechanism
     try:
         if registry.asks_for_best(said) is not None:
             return False
-        return registry.mechanism(said, ordered=attribute.ordered, only=only).is_designed
+        found = registry.mechanism(said, ordered=attribute.ordered)
+        return found.is_designed and found.name not in registry.BUILT_IN
     except InvalidSpecError as wrong:
         raise InvalidSpecError(f"attribute {name}: {wrong}") from None
 

@@ -7,18 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.text import guess, listed, shown
+from metricldp.channels.cells import Cells
 from metricldp.channels.fields import Field
 from metricldp.channels.joint import JointChannel, JointMechanism, Part
+from metricldp.channels.stored import channel_of
+from metricldp.channels.table import Table
+from metricldp.channels.wound import Wound
 from metricldp.design import registry
 from metricldp.metrics import Lp, Metric
 from metricldp_core import manifest as core
 from metricldp_core import metrics as core_metrics
+from metricldp_core.distributions import SUPPORTED, Distribution
 
 USUAL = "additive"
 """What blurs attributes together where nothing is said."""
@@ -42,6 +47,7 @@ class Block:
         attributes: Mapping[str, Attribute],
         share: Fraction,
         norm: Lp,
+        stored: Distribution | None = None,
     ) -> Block:
         """The block of these attributes, their distances shrunk by the share of a norm."""
         told = f"the joint attributes {', '.join(attributes)}"
@@ -70,6 +76,10 @@ class Block:
             if norm.p > (most := mechanism.largest_norm):
                 what = "joint attributes" if most == 2 else mechanism.name
                 raise InvalidSpecError(f"a survey with {what} has a norm with p up to {most}")
+            if stored is not None:
+                mechanism = cast(JointMechanism, mechanism.restored(stored))
+                one = cast(Table | Wound, channel_of(stored, getattr(mechanism, "prior", None)))
+                return cls(tuple(attributes), mechanism, metrics, Cells(sizes, one))
             mechanism = mechanism.decided(attributes)
             channel = mechanism.joined(sizes, metrics, [a.ordered for a in attributes.values()])
         except (CertificateError, InvalidSpecError) as wrong:
@@ -122,7 +132,10 @@ class Block:
         return core_metrics.Uniform(size, self.diameter) if grid is None else grid.to_core(size)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"attributes": list(self.names), "mechanism": self.mechanism.to_dict()}
+        stored = self.channel.distribution
+        if stored.kind not in SUPPORTED:
+            return {"mechanism": self.mechanism.to_dict()}
+        return {"mechanism": self.mechanism.settings(), "distribution": stored.to_data()}
 
 
 def blocks_of(

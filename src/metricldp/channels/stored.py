@@ -1,0 +1,111 @@
+"""Channels from the integers of a survey file."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+
+from metricldp.basics.errors import InvalidSpecError
+from metricldp.channels.base import Channel
+from metricldp.channels.geometric import Geometric
+from metricldp.channels.kinds import IntegerChannel
+from metricldp.channels.lazy import Lazy
+from metricldp.channels.matrix import MatrixChannel
+from metricldp.channels.mechanism import Label, Mechanism
+from metricldp.channels.memoised import Memoised
+from metricldp.channels.mixture import Mixture
+from metricldp.channels.response import Response
+from metricldp.channels.shaped import Shaped
+from metricldp.channels.table import Table
+from metricldp.channels.threshold import Threshold
+from metricldp.channels.threshold_paper import ThresholdDummy, ThresholdPaper
+from metricldp.channels.unary import UnaryChannel
+from metricldp.channels.wound import Wound
+from metricldp.coins.noise import GeometricNoise
+from metricldp.metrics import Metric
+from metricldp_core import distributions as core
+from metricldp_core.canonical import Entry
+from metricldp_core.distributions import SUPPORTED
+from metricldp_core.errors import InvalidManifestError
+from metricldp_core.exact import WORD
+from metricldp_core.levels import Additive, Extremal
+
+Prior = tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class StoredMechanism(Mechanism):
+    """A mechanism that is not installed: its integers are in the survey file."""
+
+    name: str
+
+    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
+        raise InvalidSpecError(f"mechanism {self.name!r} is not installed, so it designs no survey")
+
+    def kept(self, size: int, metric: Metric) -> Metric:
+        return metric
+
+
+def distribution_from(data: Any, size: int, place: str) -> core.Distribution:
+    """The output distribution that a survey file states, for so many positions."""
+    try:
+        entry = Entry(data, place)
+        found = core.read_distribution(entry, SUPPORTED)
+        if found.size != size:
+            entry.reject(f"has {found.size:,} positions, the attribute has {size:,}")
+    except InvalidManifestError as error:
+        raise InvalidSpecError(str(error).replace("manifest", "survey file", 1)) from None
+    return found
+
+
+def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
+    """The channel with this output distribution; a prior is for its estimator."""
+    match stored:
+        case core.RandomizedResponse():
+            return Response(stored.size, stored.keep)
+        case core.Threshold():
+            return _threshold(stored)
+        case core.Geometric():
+            return _geometric(stored)
+        case core.LazyGeometric():
+            return Lazy(_geometric(stored.geometric), stored.keep, stored.end)
+        case core.Unary():
+            return UnaryChannel(stored.size, stored.own, stored.other)
+        case core.Matrix():
+            rows = stored.rows
+            entries = np.array([row.entries for row in rows], dtype=np.int64)
+            lows = np.array([row.low for row in rows], dtype=np.int64)
+            noises = tuple(_geometric(row.noise) for row in rows)
+            return MatrixChannel(stored.size, entries, lows, noises)
+        case Extremal():
+            return Mixture(stored.weights, stored.depths, stored.tops, stored.fall, prior=prior)
+        case core.Table():
+            return Table(stored.weights, prior=prior)
+        case core.Memoised():
+            first, second = channel_of(stored.first), channel_of(stored.second)
+            return Memoised(cast(IntegerChannel, first), cast(IntegerChannel, second))
+        case Additive():
+            parts = stored.depths, stored.tops, stored.fall
+            if len(stored.sizes) == 1:
+                return Shaped(stored.size, *parts, prior)
+            return Wound(stored.size, *parts, prior, sizes=stored.sizes, lengths=stored.lengths)
+    raise InvalidSpecError(f"distribution {stored.kind!r} is not supported here")
+
+
+def _threshold(stored: core.Threshold) -> Threshold:
+    if len(set(stored.flips)) > 1:
+        raise InvalidSpecError("threshold bits with different probabilities have no estimator yet")
+    more = stored.bits - stored.size + 1
+    return (Threshold, ThresholdPaper, ThresholdDummy)[more](stored.size, stored.flips[0])
+
+
+def _geometric(stored: core.Geometric) -> Geometric:
+    """With the epsilon per step that the probability of a whole block implies."""
+    noise = GeometricNoise(stored.zero, stored.digits, stored.block)
+    missing = Fraction(WORD - stored.block, WORD)
+    epsilon = -math.log1p(-float(missing)) / noise.length
+    return Geometric(stored.size, epsilon, noise)
