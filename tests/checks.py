@@ -13,8 +13,8 @@ from metricldp.answers.queries import workload_for
 from metricldp.channels import Channel
 from metricldp.coins.draws import FRACTION_BITS, words_for
 from metricldp.coins.stream import Randomness
-from metricldp_core.random_words import Words
 from metricldp.reports import arrow
+from metricldp_core.random_words import Words
 
 
 def assert_counts(observed, probabilities, *, false_alarm: float) -> None:

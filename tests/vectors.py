@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from metricldp_core.canonical import canonical
+from metricldp.reports.device import Device, Memory
+
 from metricldp.basics.errors import InvalidReportError, InvalidSpecError, InvalidValueError
 from metricldp.channels.table import Table
-from metricldp_core.random_words import Words
 from metricldp.reports.bytes import pack, unpack
-from metricldp.reports.device import Device, Memory
 from metricldp.survey.agreement import Agreement
+from metricldp_core.canonical import canonical
+from metricldp_core.random_words import Words
 
 FORMAT = 1
 """The version of files of facts."""
@@ -97,7 +98,9 @@ def _survey(one: Mapping[str, Any]) -> Pairs:
     for fact in one.get("facts", ()):
         words = Words.given(_words(fact["words"]))
         memory = dict(fact["memory"]) if "memory" in fact else None
-        report = device.from_tape(fact["person"], words, clip=fact.get("clip", False), memory=memory)
+        report = device.from_tape(
+            fact["person"], words, clip=fact.get("clip", False), memory=memory
+        )
         (read_back,) = pack(survey, unpack(survey, [report]))
         said = (fact["report"], fact["report"], len(fact["words"]), fact.get("remembered"))
         yield said, (report.hex(), read_back.hex(), 16 * words.used, memory)

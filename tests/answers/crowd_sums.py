@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers.tally import Tally
-from metricldp_core.exact import WORD
 from metricldp.channels import Channel, Floats, IntegerChannel
 from metricldp.channels.matrix import MatrixChannel
 from metricldp.channels.threshold import Threshold
@@ -21,6 +20,7 @@ from metricldp.store.base import Store
 from metricldp.store.cubes import Table
 from metricldp.store.readings import Readings
 from metricldp.survey.agreement import Agreement
+from metricldp_core.exact import WORD
 
 People = Sequence[tuple[tuple[int, ...], Any]]
 """A position of each attribute, and how many people stand there, in each repetition."""

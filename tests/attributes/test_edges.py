@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from checks import enumerated_ratio, exact_law
 from metricldp import Continuous, InvalidSpecError, QueryError, Survey
-from metricldp_core.exact import decimal_of, at_most_exp
 from metricldp.channels import Geometric
 from metricldp.metrics import Line
+from metricldp_core.exact import at_most_exp, decimal_of
 
 EDGES = [0, 1, 5_000, 6_000, 10_000, 20_000]
 placed = st.lists(st.integers(-500, 500), min_size=3, max_size=9, unique=True).map(

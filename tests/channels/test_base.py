@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from metricldp import Integer, Survey
-from metricldp_core.exact import WORD
 from metricldp.channels import (
     Channel,
     Geometric,
@@ -29,6 +28,7 @@ from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
 from metricldp.lab.peers.unary import UnaryOptimised
 from metricldp.metrics import Line
+from metricldp_core.exact import WORD
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ import pytest
 
 from checks import assert_counts
 from metricldp import QueryError, Randomness, Survey
-from metricldp_core.exact import WORD, at_most_exp
 from metricldp.channels.base import ranges_gram
 from metricldp.channels.cells import REPORT, Cells
 from metricldp.channels.levels import in_text, to_text
 from metricldp.channels.table import Table
 from metricldp.channels.wound import Wound
-from metricldp_core.random_words import Words
 from metricldp.design.cells import grid_of
+from metricldp_core.exact import WORD, at_most_exp
+from metricldp_core.random_words import Words
 
 FACTS = Path(__file__).parents[2] / "vectors" / "cells.json"
 SURVEYS = [entry["survey"] for entry in json.loads(FACTS.read_text("utf-8"))["surveys"]]

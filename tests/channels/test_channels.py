@@ -23,7 +23,6 @@ from checks import (
 )
 from metricldp import Categorical, Integer, Matrix, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import WORD, at_most_exp, exp_bounds
 from metricldp.channels import (
     Geometric,
     MatrixChannel,
@@ -34,7 +33,6 @@ from metricldp.channels import (
 )
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Randomness
-from metricldp_core.random_words import Words
 from metricldp.design.auto import choose
 from metricldp.design.registry import build
 from metricldp.lab.peers.histogram import HistogramSum
@@ -42,6 +40,8 @@ from metricldp.lab.peers.prefix import Prefix
 from metricldp.metrics import Line, Sensitive, Uniform
 from metricldp.metrics.window import Window
 from metricldp.survey.certify import prove
+from metricldp_core.exact import WORD, at_most_exp, exp_bounds
+from metricldp_core.random_words import Words
 
 SIZES = (2, 3, 5)
 EPSILONS = (Fraction(1, 20), Fraction(3, 10), Fraction(1), Fraction(4))

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from metricldp import CertificateError, Integer, InvalidSpecError, Randomness, Survey
-from metricldp_core.exact import WORD, exp_bounds
 from metricldp.channels import Geometric, Response, conformance
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.fields import Number
 from metricldp.channels.mechanism import ANY_TWO, Mechanism, Simple
 from metricldp.channels.table import Table
-from metricldp_core.random_words import Words
 from metricldp.design.registry import mechanism
 from metricldp.metrics import Line, Uniform
 from metricldp.survey.certify import prove
+from metricldp_core.exact import WORD, exp_bounds
+from metricldp_core.random_words import Words
 
 
 @pytest.mark.parametrize("given", [lambda size, epsilon: None, "geometric", Response(3, WORD // 2)])

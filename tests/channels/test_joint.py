@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from metricldp import Integer, InvalidSpecError, QueryError, Randomness, Survey, SurveySpec
-from metricldp_core.exact import WORD
 from metricldp.channels import Response, joint
 from metricldp.channels.cells import Cells
 from metricldp.channels.fields import Number
 from metricldp.channels.joint import JointChannel, JointMechanism, Term, constant, kinds, summed
 from metricldp.channels.table import Table
 from metricldp.coins.draws import uniform
-from metricldp_core.random_words import Words
 from metricldp.metrics import Uniform
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 
 SIZES = (3, 2, 4)
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp_core.exact import WORD
 from metricldp.channels.levels import fall_of, from_text, highest, law_of, levels, to_text
+from metricldp_core.exact import WORD
 
 UNITS = ["0.001", "0.1", "0.25", "1", "3", "44", "50", "500"]
 

@@ -12,12 +12,12 @@ from checks import check_sampler, enumerated_ratio, exact_law
 from metricldp import Categorical, Integer, InvalidSpecError, Matrix, QueryError, Survey
 from metricldp.answers.queries import parse
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import at_most_exp
 from metricldp.channels import Geometric, MatrixChannel, Threshold, matrix
 from metricldp.coins.stream import Randomness
 from metricldp.design import plans, strategies
 from metricldp.metrics import Line
 from metricldp.store.readings import read
+from metricldp_core.exact import at_most_exp
 
 THIRD, HALF = Fraction(1, 3), Fraction(1, 2)
 STRATEGIES = {

@@ -7,6 +7,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from metricldp.reports.device import Device
 from test_device import NOISES
 
 from checks import check_sampler, enumerated_ratio, exact_law, law_of
@@ -19,18 +20,17 @@ from metricldp import (
     InvalidValueError,
     Survey,
 )
-from metricldp_core.exact import decimal_of, at_most_exp
 from metricldp.channels import memoised
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.lazy import Lazy
 from metricldp.channels.memoised import Memoised
 from metricldp.channels.response import Response
-from metricldp_core.random_words import Words
 from metricldp.design.memoised import SPARE, MemoisedPlan
 from metricldp.metrics import Line, Uniform
-from metricldp.reports.device import Device
 from metricldp.survey.certify import certify
+from metricldp_core.exact import at_most_exp, decimal_of
+from metricldp_core.random_words import Words
 
 
 def again(**more):

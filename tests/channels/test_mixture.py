@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp_core.exact import WORD
 from metricldp.channels.levels import fall_of, levels
 from metricldp.channels.mixture import Mixture
+from metricldp_core.exact import WORD
 
 
 def test_every_weight_is_a_level_and_the_last_is_what_is_left():

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from metricldp.basics.errors import QueryError
-from metricldp_core.exact import WORD
 from metricldp.channels.cells import Cells
 from metricldp.channels.shaped import Shaped
 from metricldp.channels.wound import Wound
-from metricldp_core.random_words import Words
 from metricldp.metrics import Line, Sensitive, Uniform
 from metricldp.metrics.grid import summed
 from metricldp.metrics.window import Window
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 
 UNIT = Fraction(1, 2)
 PATTERNS = ((0, 0, 1, 3, 2, 1), (2, 1, 1, 0, 1, 1), (0, 1, 1, 1, 0, 1), (3, 2, 1, 0, 0, 2))

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from metricldp.basics.errors import CertificateError, QueryError
-from metricldp_core.exact import WORD
 from metricldp.channels.cells import Cells
 from metricldp.channels.table import Table
-from metricldp_core.random_words import Words
 from metricldp.metrics import Line
 from metricldp.metrics.grid import summed
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 
 HALF, QUARTER, EIGHTH = WORD >> 1, WORD >> 2, WORD >> 3
 THIRD = (WORD - 1) // 3

@@ -38,7 +38,6 @@ from metricldp import (
     Tree,
 )
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import WORD, decimal_of, at_most_exp
 from metricldp.channels import Response, UnaryChannel
 from metricldp.coins.stream import Randomness
 from metricldp.design import unary as unary_losses
@@ -47,6 +46,7 @@ from metricldp.design.registry import build
 from metricldp.design.unary import best_losses, too_near
 from metricldp.metrics import Line, Sensitive, Uniform, tightened
 from metricldp.survey.certify import prove
+from metricldp_core.exact import WORD, at_most_exp, decimal_of
 
 SIZE = 100
 BEYOND = [11, 8, 17, 11, 3, 12, 15, 9, 18, 17]

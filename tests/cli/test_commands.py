@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from metricldp import Categorical, Continuous, Integer, Survey
-from metricldp_core import exact
 from metricldp.channels import Threshold
 from metricldp.cli import demo
 from metricldp.design import registry
+from metricldp_core import exact
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

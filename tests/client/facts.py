@@ -12,6 +12,8 @@ from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
+from metricldp.reports.device import Device
+
 from metricldp import (
     Categorical,
     Continuous,
@@ -26,10 +28,9 @@ from metricldp import (
     SurveySpec,
     Weight,
 )
+from metricldp.reports.manifest import manifest, pin, unknown_laws
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
-from metricldp.reports.device import Device
-from metricldp.reports.manifest import manifest, pin, unknown_laws
 from vectors import Recorded, fact
 
 FOLDER = Path(__file__).parents[2] / "vectors"
@@ -197,7 +198,9 @@ def near(marks, seed):
         kind, which, *rest = stream.draw(10)
         mark = marks[which % len(marks)]
         chosen = [mark, mark - 1, mark + 1, 0, WORD - 1]
-        words.append(chosen[kind % 7] % WORD if kind % 7 < 5 else int.from_bytes(bytes(rest), "big"))
+        words.append(
+            chosen[kind % 7] % WORD if kind % 7 < 5 else int.from_bytes(bytes(rest), "big")
+        )
     return Recorded(seed, words)
 
 

@@ -18,7 +18,6 @@ from metricldp import (
     SurveySpec,
     Tree,
 )
-from metricldp_core.exact import WORD, at_most_exp
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.matrix import MatrixChannel
 from metricldp.channels.mixture import Mixture
@@ -29,6 +28,7 @@ from metricldp.channels.threshold import Threshold
 from metricldp.channels.unary import UnaryChannel
 from metricldp.reports.manifest import manifest
 from metricldp.survey.certify import prove
+from metricldp_core.exact import WORD, at_most_exp
 
 
 def proved(texts, tmp_path):

@@ -7,11 +7,11 @@ import subprocess
 import pytest
 from browsers import CLIENT, chromium, node, served, tool
 from facts import broken, committed, known, many, surveys
+from metricldp.reports.device import Device
 
 from metricldp import Survey
-from metricldp_core.random_words import Words
-from metricldp.reports.device import Device
 from metricldp.reports.manifest import KNOWN, manifest
+from metricldp_core.random_words import Words
 
 MOST_BYTES = 10 * 1024
 """Of the module, minified."""

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from checks import assert_counts
 from metricldp import Integer, Randomness, SeededRandomnessWarning, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import WORD
 from metricldp.channels import Threshold
 from metricldp.coins import draws, tape
 from metricldp.coins.draws import bernoulli, lanes, uniform
 from metricldp.coins.noise import GeometricNoise
+from metricldp_core.exact import WORD
 
 
 class Tape:

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from metricldp import Categorical, Continuous, Integer, Randomness, Survey, Weight
 from metricldp.basics.errors import InvalidValueError
-from metricldp_core.exact import WORD
 from metricldp.channels import Geometric, Response, Threshold, ThresholdPaper
 from metricldp.coins import draws as randomness
 from metricldp.coins import kernels
 from metricldp.coins.draws import bernoulli
 from metricldp.coins.noise import GeometricNoise
 from metricldp.reports import encode as reports
+from metricldp_core.exact import WORD
 
 SEEDS = st.integers(0, 10**6)
 

@@ -10,8 +10,8 @@ import numpy as np
 import plain_kernels as plain
 import pytest
 
-from metricldp_core.exact import WORD
 from metricldp.coins import kernels
+from metricldp_core.exact import WORD
 
 WAYS = ("python", "compiled")
 each_way = pytest.mark.parametrize("way", WAYS)

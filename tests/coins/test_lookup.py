@@ -6,9 +6,9 @@ from itertools import accumulate, chain
 import numpy as np
 import pytest
 
-from metricldp_core.exact import WORD
 from metricldp.coins import lookup
 from metricldp.coins.lookup import Lookup
+from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 
 EIGHTH = WORD >> 3

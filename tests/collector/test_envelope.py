@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metricldp.collector.plain import Plain
 
 from metricldp import (
     Categorical,
@@ -17,7 +18,6 @@ from metricldp import (
     Weight,
 )
 from metricldp.collector.envelope import LARGEST, UNDATED, Envelope, new_id, today
-from metricldp.collector.plain import Plain
 from metricldp.collector.proofs import Anybody, Invited
 from metricldp.reports.bytes import pack, packed_size, unpack
 

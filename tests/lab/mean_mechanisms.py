@@ -23,10 +23,10 @@ from fractions import Fraction
 import numpy as np
 
 from metricldp.basics.errors import QueryError
-from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 from metricldp.channels import Channel, Floats
 from metricldp.channels.table import Table
 from metricldp.lab.peers.waves import wave
+from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 _HYBRID_FROM = Fraction("0.61")
 _STRAIGHT = 1e-9

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from metricldp.reports.device import Device
 from scipy import stats
 
 from metricldp import (
@@ -37,13 +38,12 @@ from metricldp import (
 )
 from metricldp.channels import Geometric, Threshold
 from metricldp.cli import main as cli
-from metricldp_core.random_words import Words
 from metricldp.design.registry import every_mechanism
 from metricldp.lab.audit import Command, Finding, audit, clients, ratios
 from metricldp.lab.audit.sample import Sample
 from metricldp.lab.audit.trials import Family, Prospect, drawn_tail, tail
 from metricldp.reports.bytes import header, pack
-from metricldp.reports.device import Device
+from metricldp_core.random_words import Words
 
 N, FALSE_ALARM = 20_000, 1e-9
 

@@ -9,11 +9,11 @@ import pytest
 
 from checks import assert_mean
 from metricldp import Categorical, Integer, InvalidSpecError, Lp, Randomness, Survey, SurveySpec
-from metricldp_core.exact import at_most_exp
 from metricldp.coins.noise import GeometricNoise
-from metricldp_core.random_words import Words
 from metricldp.lab.peers.faces import Faces
 from metricldp.lab.peers.joint import LaplaceFaces
+from metricldp_core.exact import at_most_exp
+from metricldp_core.random_words import Words
 
 SIZES = [(5,), (2, 2), (4, 3), (3, 7), (2, 3, 2)]
 each = pytest.mark.parametrize("sizes", SIZES, ids=str)

@@ -9,13 +9,13 @@ from tests.lab.test_peers_waves import ADULT_AGES, half_ranges
 
 from checks import squared_errors_p_value
 from metricldp import Integer, InvalidSpecError
-from metricldp_core.exact import WORD
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.fitted import fitted
 from metricldp.lab.peers import pripl
 from metricldp.lab.peers.grids import Grids, _agree, collected, granularities, noisy_shares
 from metricldp.lab.peers.pripl import Node, fitted_pieces, pripl_tree
 from metricldp.lab.peers.unary import UnaryOptimised
+from metricldp_core.exact import WORD
 
 # Noise
 

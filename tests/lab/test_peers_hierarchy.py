@@ -10,8 +10,6 @@ from scipy.linalg import hadamard, null_space
 
 from checks import EveryCoin, assert_mean, exact_law, sampled_law, total_error
 from metricldp import Categorical, Integer, InvalidSpecError, QueryError, Randomness, Survey
-from metricldp_core.exact import WORD
-from metricldp_core.random_words import Words
 from metricldp.design.registry import build
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hierarchy import Hierarchy, PlainHierarchy
@@ -20,6 +18,8 @@ from metricldp.lab.peers.levels import OneLevel
 from metricldp.lab.peers.walsh import odd, transform
 from metricldp.metrics import Uniform
 from metricldp.survey.certify import prove
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 
 NAMES = ("hierarchy-2", "hierarchy-3", "hierarchy-16", "hierarchy-2-plain", "hierarchy-3-plain")
 EVERY = (*NAMES, "haar")

@@ -24,16 +24,16 @@ from metricldp import (
     SurveySpec,
 )
 from metricldp.answers.queries import parse
-from metricldp_core.exact import WORD, at_most_exp
 from metricldp.channels import Response, joint
 from metricldp.channels.joint import Term
-from metricldp_core.random_words import Words
 from metricldp.lab.peers import planar
 from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hio import HadamardBoxes, Nodes, products
 from metricldp.lab.peers.hio_hashing import HashedBoxes
 from metricldp.lab.peers.joint import HashedHio, Hio
 from metricldp.lab.peers.planar import Planar
+from metricldp_core.exact import WORD, at_most_exp
+from metricldp_core.random_words import Words
 
 
 def exact_variance(epsilon, cuts):

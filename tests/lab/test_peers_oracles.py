@@ -14,7 +14,6 @@ from scipy import optimize, stats
 from checks import ORACLES, PEERS, EveryCoin, exact_law, sampled_law
 from metricldp import Categorical, Integer, Randomness, Survey
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp_core.exact import WORD
 from metricldp.channels import Response
 from metricldp.design.registry import mechanism
 from metricldp.lab.peers import subset
@@ -28,6 +27,7 @@ from metricldp.lab.peers.histogram import (
 )
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 from metricldp.lab.peers.walsh import transform
+from metricldp_core.exact import WORD
 
 EPSILONS = [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4)]
 each_epsilon = pytest.mark.parametrize("epsilon", EPSILONS, ids=float)

@@ -11,7 +11,6 @@ from utility_optimised import UtilityRappor, protected_ratio, utility_response
 from checks import exact_law
 from metricldp import Categorical, Integer, InvalidSpecError, SensitiveSet, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import WORD, at_most_exp
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.mechanism import ANY_TWO, Simple
 from metricldp.channels.table import Table
@@ -19,6 +18,7 @@ from metricldp.design.registry import build, mechanism
 from metricldp.lab.peers.condensed import Condensed
 from metricldp.metrics import Line, Uniform
 from metricldp.metrics.line import Sensitive
+from metricldp_core.exact import WORD, at_most_exp
 
 EPSILONS = ("0.1", "1", "3")
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from metricldp.basics.errors import CertificateError
-from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 from metricldp.channels import Channel, UnaryChannel
 from metricldp.channels.table import Table
+from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 
 def utility_response(size: int, sensitive: Collection[int], epsilon: Fraction) -> Table:

@@ -32,11 +32,11 @@ from metricldp import (
     TightenedMetricWarning,
     Tree,
 )
-from metricldp_core.exact import at_most_exp
 from metricldp.channels import Geometric
 from metricldp.design.registry import build
 from metricldp.metrics import Line, Sensitive, Uniform, added, tightened
 from metricldp.survey.certify import prove
+from metricldp_core.exact import at_most_exp
 
 NAMES = ("news", "games", "clinic", "pharmacy", "bank")
 NAN, INF = math.nan, math.inf

@@ -23,9 +23,9 @@ from metricldp import (
     Weight,
 )
 from metricldp.attributes.continuous import AutoBins
-from metricldp_core.exact import decimal_of, at_most_exp, exp_bounds, log_bounds
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.design.bins import trade_off
+from metricldp_core.exact import at_most_exp, decimal_of, exp_bounds, log_bounds
 
 
 @given(st.floats(1, 50), st.integers(1, 12))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from metricldp.reports.device import Device
 
 from checks import MECHANISMS
 from metricldp import (
@@ -22,7 +23,6 @@ from metricldp import (
     Weight,
 )
 from metricldp_core.random_words import Words
-from metricldp.reports.device import Device
 
 ROOT = Path(__file__).parents[2]
 HEAVY = (

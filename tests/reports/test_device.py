@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from metricldp.reports.device import Device
 
 from checks import MECHANISMS, assert_counts, exact_law, key, law_of
 from metricldp import (
@@ -29,7 +30,6 @@ from metricldp import (
     Survey,
     Weight,
 )
-from metricldp_core.exact import WORD
 from metricldp.channels import (
     BitChannel,
     Geometric,
@@ -43,7 +43,6 @@ from metricldp.channels import (
 from metricldp.channels.table import Table
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.coins.noise import GeometricNoise
-from metricldp_core.random_words import Words
 from metricldp.design.registry import build
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hadamard import Hadamard
@@ -59,7 +58,8 @@ from metricldp.metrics import Line, Uniform
 from metricldp.reports import bytes as pack
 from metricldp.reports import columns as people
 from metricldp.reports import device
-from metricldp.reports.device import Device
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 
 # The sampler itself, run on every possible coin
 

@@ -21,12 +21,12 @@ from metricldp import (
     SurveySpec,
     Weight,
 )
-from metricldp_core.canonical import canonical
 from metricldp.basics.text import plain
 from metricldp.cli import main as cli
 from metricldp.reports.bytes import header, packed_size
 from metricldp.reports.manifest import manifest, pin, save, unknown_laws
 from metricldp.survey.explain import guarantee
+from metricldp_core.canonical import canonical
 
 
 def fields(survey):

@@ -18,8 +18,8 @@ from metricldp import (
     SurveySpec,
 )
 from metricldp.channels.table import Table
-from metricldp_core.random_words import Words
 from metricldp.survey import files
+from metricldp_core.random_words import Words
 from vectors import Recorded, check, entry, fact
 
 FEWEST = 2_000

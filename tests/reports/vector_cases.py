@@ -27,9 +27,9 @@ from metricldp import (
     Unary,
     Weight,
 )
-from metricldp_core.canonical import canonical, word
-from metricldp_core.exact import WORD
 from metricldp.channels.table import Table
+from metricldp_core.canonical import canonical
+from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 from vectors import FORMAT, Recorded, entry, fact
 
@@ -52,7 +52,9 @@ def near(survey, seed):
         kind, which, *rest = stream.draw(10)
         mark = marks[which % len(marks)]
         chosen = [mark, mark - 1, mark + 1, 0, WORD - 1]
-        words.append(chosen[kind % 8] % WORD if kind % 8 < 5 else int.from_bytes(bytes(rest), "big"))
+        words.append(
+            chosen[kind % 8] % WORD if kind % 8 < 5 else int.from_bytes(bytes(rest), "big")
+        )
     return Recorded(seed, words)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
+from metricldp.reports.device import Device
 
 from checks import assert_counts, every_report_of
 from metricldp import (
@@ -35,7 +36,6 @@ from metricldp import (
     Weight,
 )
 from metricldp.cli.main import main
-from metricldp_core.random_words import Words
 from metricldp.design import torus
 from metricldp.lab.compare import APART, OWN, REFITTED, SAME, compare, compared, taking_part
 from metricldp.lab.crowd import Crowd, Questions
@@ -44,8 +44,8 @@ from metricldp.lab.peers.hio_hashing import HashedBoxes
 from metricldp.lab.peers.joint import Hio, PlanarLaplace
 from metricldp.metrics import Uniform
 from metricldp.reports import bytes as packed
-from metricldp.reports.device import Device
 from metricldp.survey.explain import factor
+from metricldp_core.random_words import Words
 
 
 def line(size, epsilon=1.0, **more):

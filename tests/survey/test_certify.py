@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from metricldp import Continuous, Integer, Lp, Survey, Weight
-from metricldp_core.exact import WORD, exp_bounds, log_bounds
 from metricldp.channels import Geometric, Response
 from metricldp.channels.table import Table
 from metricldp.metrics import Line, Uniform
@@ -24,6 +23,7 @@ from metricldp.survey.certify import (
     prove_plain,
     tightest,
 )
+from metricldp_core.exact import WORD, exp_bounds, log_bounds
 
 GOOD = Pair(0, 1, Fraction(1), Fraction(2), True)
 PLAIN = Lp(1)

@@ -30,7 +30,6 @@ from metricldp import (
     WeakGuaranteeWarning,
     Weight,
 )
-from metricldp_core.exact import decimal_of, exp_bounds
 from metricldp.metrics import Line, Sensitive, Uniform
 from metricldp.survey.explain import (
     close_distance,
@@ -42,6 +41,7 @@ from metricldp.survey.explain import (
     survey_epsilon,
     weak_guarantees,
 )
+from metricldp_core.exact import decimal_of, exp_bounds
 
 NAMES = ["clinic", "bank", "news", "games"]
 TREE = Tree({"care": ["clinic"], "other": ["bank", "news", "games"]})

@@ -24,8 +24,8 @@ from metricldp import (
     Tree,
     Weight,
 )
-from metricldp_core.exact import at_most_exp
 from metricldp.metrics import Line
+from metricldp_core.exact import at_most_exp
 
 SITES = ("news", "games", "clinic")
 LEVELS = ("never", "rarely", "often")

@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from metricldp.reports.device import Device
 
 from checks import every_report_of, people_of
 from metricldp import (
@@ -35,9 +36,8 @@ from metricldp import (
     Weight,
 )
 from metricldp.cli.main import main
-from metricldp_core.random_words import Words
 from metricldp.reports.bytes import pack, unpack
-from metricldp.reports.device import Device
+from metricldp_core.random_words import Words
 from vectors import Recorded
 
 NOTHING = [None, math.nan, "", "  ", pd.NA, pd.NaT, np.float32("nan"), Decimal("NaN")]

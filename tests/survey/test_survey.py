@@ -27,10 +27,10 @@ from metricldp import (
     Weight,
 )
 from metricldp.attributes.base import SMALLEST_STEP
-from metricldp_core.exact import at_most_exp
 from metricldp.channels import Geometric, Response
 from metricldp.metrics import Uniform
 from metricldp.survey.certify import prove
+from metricldp_core.exact import at_most_exp
 
 CANONICAL = (
     '{"attributes":[{"epsilon":1,"high":99,"kind":"integer","low":0,"mechanism":"geometric",'

@@ -38,7 +38,7 @@ from metricldp.answers.maximise import (
 from metricldp.answers.observed import Axis, axes_of, observed
 from metricldp.answers.queries import Query, parse, workload_for
 from metricldp.answers.searches import checked_all
-from metricldp.attributes.answered import answered
+from metricldp.attributes.answered import response_of
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
@@ -343,7 +343,7 @@ def _values(
     """What a column of positions stands for; nothing, where it was not answered."""
     here = places[name]
     ends = [described.values_at(position) for position in range(described.size)]
-    left_out = None if described.optional is None else places[answered(name)] == 0
+    left_out = None if described.optional is None else places[response_of(name)] == 0
     low, high = (np.array(side)[here] for side in zip(*ends, strict=True))
     if described.in_bins:
         low = low + (high - low) * rng.random(len(here))

@@ -20,14 +20,14 @@ NO, YES = Span(0, 1, 2), Span(1, 2, 2)
 """The people who did not answer, and those who did."""
 
 
-def answered(name: str) -> str:
+def response_of(name: str) -> str:
     """What the second half of an attribute is called."""
-    return f"{name}=answered"
+    return f"{name}=response"
 
 
 def label(name: str) -> str:
-    """The name of an attribute in texts: `income=answered` is the response to income."""
-    source = name.removesuffix(answered(""))
+    """The name of an attribute in texts: `income=response` is the response to income."""
+    source = name.removesuffix(response_of(""))
     return name if source == name else f"{source} (response)"
 
 

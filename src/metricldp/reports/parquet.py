@@ -22,7 +22,7 @@ import numpy as np
 from metricldp.basics.errors import InvalidReportError
 from metricldp.basics.optional import lazy
 from metricldp.basics.writing import near_file, replacing, why_not
-from metricldp.reports.arrow import batches, check_marks, check_table, regrouped, schema
+from metricldp.reports.arrow import batches, check_marks, check_table, column_of, regrouped, schema
 from metricldp.survey.agreement import Agreement
 from metricldp_core.canonical import canonical
 
@@ -103,7 +103,7 @@ def write(
             sink,
             schema(survey),
             compression="none",
-            use_dictionary=[n for n, f in survey.fields.items() if f.small_numbers],
+            use_dictionary=[column_of(n) for n, f in survey.fields.items() if f.small_numbers],
             write_statistics=False,
             write_page_checksum=True,
         ) as file:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.attributes.answered import answered
+from metricldp.attributes.answered import response_of
 from metricldp.basics.errors import InvalidReportError, InvalidSpecError, QueryError
 from metricldp.basics.text import counted, shown
 from metricldp.reports import arrow
@@ -268,7 +268,7 @@ def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:
                 )
         wanted = involved(survey, wanted)
         optional = [n for n in wanted if n in survey.channels and survey.attributes[n].optional]
-        ordered = tuple(involved(survey, [*wanted, *(answered(name) for name in optional)]))
+        ordered = tuple(involved(survey, [*wanted, *(response_of(name) for name in optional)]))
         if ordered and ordered not in found:
             found.append(ordered)
     if not found:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from metricldp.attributes.answered import Answered, answered
+from metricldp.attributes.answered import Answered, response_of
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
 from metricldp.basics.checks import is_line, refuse_unknown
@@ -188,7 +188,7 @@ class Agreement:
         else:
             entry["mechanism"] = mechanism.to_dict()
         if attribute.optional is not None:
-            entry["response"] = self.channels[answered(name)].distribution.to_data()
+            entry["response"] = self.channels[response_of(name)].distribution.to_data()
         return entry
 
     @classmethod
@@ -222,7 +222,7 @@ class Agreement:
             if (numbers[1] is None) != (attribute.optional is None):
                 raise InvalidSpecError(f"attribute {name} has response if it is optional, else not")
             if numbers[1] is not None:
-                stored[answered(name)] = distribution_from(numbers[1], 2, place)
+                stored[response_of(name)] = distribution_from(numbers[1], 2, place)
         joint = {}
         for names, group in groups.items():
             joint[names] = group.get("mechanism", USUAL)
@@ -493,7 +493,7 @@ def _with_answered(attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
         found[name] = attribute
         if attribute.optional is not None:
             try:
-                found[answered(name)] = Answered.about(name, attribute)
+                found[response_of(name)] = Answered.about(name, attribute)
             except InvalidSpecError as wrong:
                 raise InvalidSpecError(f"attribute {name}: as optional, {wrong}") from None
     return found

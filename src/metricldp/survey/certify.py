@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from metricldp.attributes.answered import answered, label
+from metricldp.attributes.answered import label, response_of
 from metricldp.basics import markup, text
 from metricldp.channels.memoised import Memoised
 from metricldp.survey.agreement import Agreement
@@ -165,7 +165,7 @@ def certify(survey: Agreement) -> Certificate:
             continue
         metric = field.metric.between_points() if field.stochastic else field.metric
         names = field.name.split("+") if field.name in survey.blocks else [field.name]
-        names = [answered(field.domains[0].name)] if field.name.endswith("=response") else names
+        names = [response_of(field.domains[0].name)] if field.name.endswith("=response") else names
         if field.name in survey.blocks and survey.blocks[field.name].mechanism.grid is None:
             proof = _baseline_proof(survey.blocks[field.name], field.name)
         else:
