@@ -273,9 +273,9 @@ def test_texts_of_a_survey_use_standard_terms(survey):
     texts += [plan(survey, 0.02, where="region == 'a'", find="epsilon", n=5000)]
     for text in map(str, texts):
         printed = re.sub(r'"[^"\\ ]*"', "", text)  # keys of the manifest
-        assert not wrong_words(printed.replace("income=answered", ""))
+        assert not wrong_words(printed.replace("income=response", ""))
     for text in map(str, texts[:4]):
-        assert "=answered" not in text
+        assert "=response" not in text
     assert "no response" in explanation.details()
     blurred = str(explanation).replace("randomized", "blurred")  # negative control
     assert wrong_words(blurred) == ["blurred"]

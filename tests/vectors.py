@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from metricldp.reports.device import Device, Memory
-
 from metricldp.basics.errors import InvalidReportError, InvalidSpecError, InvalidValueError
 from metricldp.channels.table import Table
 from metricldp.reports.bytes import pack, unpack
 from metricldp.survey.agreement import Agreement
 from metricldp_core.canonical import canonical
+from metricldp_core.device import Device, Memory
 from metricldp_core.random_words import Words
 
 FORMAT = 1
@@ -60,7 +59,7 @@ def fact(
     words = Words(stream)
     said = {"person": dict(person)} | ({"clip": True} if clip else {})
     said |= {} if memory is None else {"memory": dict(memory)}
-    report = Device(survey).from_tape(person, words, clip=clip, memory=memory).hex()
+    report = Device(survey.client_manifest).from_tape(person, words, clip=clip, memory=memory).hex()
     found = {**said, "words": stream.words(words.used), "report": report}
     return found if memory is None else {**found, "remembered": dict(memory)}
 
@@ -94,7 +93,7 @@ Pairs = Iterator[tuple[Any, Any]]
 def _survey(one: Mapping[str, Any]) -> Pairs:
     survey = Agreement.from_dict(one["survey"])
     yield (one["canonical"], one["fingerprint"]), (survey.canonical, survey.fingerprint)
-    device = Device(survey)
+    device = Device(survey.client_manifest)
     for fact in one.get("facts", ()):
         words = Words.given(_words(fact["words"]))
         memory = dict(fact["memory"]) if "memory" in fact else None
@@ -113,11 +112,11 @@ def _survey(one: Mapping[str, Any]) -> Pairs:
 
 def _law(one: Mapping[str, Any]) -> Pairs:
     channel = Table.of([[int(weight, 16) for weight in row] for row in one["law"]["weights"]])
-    yield one["law"], channel.law()
+    yield one["law"], channel.distribution.to_data()
     for fact in one["facts"]:
         words = Words.given(_words(fact["words"]))
         said = (fact["report"], len(fact["words"]))
-        yield said, (channel.blur(fact["position"], words), 16 * words.used)
+        yield said, (channel.distribution.draw(fact["position"], words), 16 * words.used)
 
 
 def _tape(one: Mapping[str, Any]) -> Pairs:

@@ -52,10 +52,10 @@ class Least(Channel):
         return self.inner.encode(positions, randomness)
 
     def blur(self, position, tape):
-        return self.inner.blur(position, tape)
+        return self.inner.distribution.draw(position, tape)
 
     def worst_ratio(self, x, other):
-        return self.inner.worst_ratio(x, other)
+        return self.inner.distribution.ratio(x, other)
 
     def probability(self, x, report):
         return self.inner.probability(x, report)
@@ -430,7 +430,7 @@ def test_columns_are_as_likely_as_their_integers_say(channel):
 def test_a_channel_without_words_of_its_own_says_its_fields():
     flip = LISTED["threshold"].flip
     inner = {"size": 4, "flip": f"{flip:016x}"}
-    assert LISTED["least"].law() == {"law": "least", "size": 4, "inner": inner}
+    assert LISTED["least"].distribution.to_data() == {"law": "least", "size": 4, "inner": inner}
     assert base._plain((1 << 53, (1 << 53) - 1, np.array([[1, 1 << 60]]), "ab", 0.5, None)) == [
         f"{1 << 53:016x}",
         (1 << 53) - 1,

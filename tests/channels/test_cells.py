@@ -50,7 +50,7 @@ def test_the_loss_of_all_reports_is_within_the_metric(survey):
     assert all(sum(law) == 1 for law in laws)
     for x, other in itertools.combinations(range(len(laws)), 2):
         ratios = [max(p / q, q / p) for p, q in zip(laws[x], laws[other], strict=True)]
-        assert max(ratios) == channel.worst_ratio(promised.cell(x), promised.cell(other))
+        assert max(ratios) == channel.distribution.ratio(promised.cell(x), promised.cell(other))
         assert at_most_exp(max(ratios), promised.distance(x, other))
     assert survey.certify().holds
     chances = np.array(laws, dtype=float)
@@ -125,18 +125,18 @@ def test_both_samplers_have_the_law(survey):
         drawn = block.channel.encode(positions, randomness)[REPORT]
         assert_counts(np.bincount(drawn, minlength=len(law)), law, false_alarm=1e-8)
         words = Words(randomness)
-        one = Counter(block.channel.blur(x, words) for _ in range(5_000))
+        one = Counter(block.channel.distribution.draw(x, words) for _ in range(5_000))
         assert_counts([one[y] for y in range(len(law))], law, false_alarm=1e-8)
 
 
 def test_cells_in_rows():
     table = Table.of([[1 << 63, 1 << 63]] * 24)
     channel = Cells((2, 3, 4), table)
-    assert channel.law() == {
+    assert channel.distribution.to_data() == {
         "law": "cells",
         "sizes": [2, 3, 4],
         "strides": [12, 4, 1],
-        "of": table.law(),
+        "of": table.distribution.to_data(),
     }
     assert channel.bits == 1
     assert channel.cumulates
@@ -186,7 +186,7 @@ def test_worst_pairs_are_all_pairs_of_cells():
     pairs = list(block.channel.worst_pairs())
     assert [pair[:2] for pair in pairs] == list(itertools.combinations(np.ndindex(2, 2), 2))
     for x, other, ratio in pairs:
-        assert ratio == block.channel.worst_ratio(x, other)
+        assert ratio == block.channel.distribution.ratio(x, other)
 
 
 def test_what_has_to_be_looked_at():
@@ -224,13 +224,15 @@ def test_noise_that_is_wound_says_its_strides_and_its_widest_ratio():
     """A ring has places between the rows of cells; a table has none, and no bound at once."""
     wound = Wound.on((2, 3), (3, 4), ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2),), Fraction(1, 2))
     made = Cells((2, 3), wound)
-    assert made.law()["strides"] == [4, 1] and made.law()["sizes"] == [2, 3]
+    assert made.distribution.to_data()["strides"] == [4, 1] and made.distribution.to_data()[
+        "sizes"
+    ] == [2, 3]
     assert made.widest_ratio() == wound.widest_ratio() > 1
     grams = [np.eye(2), ranges_gram(3)]
     assert made.mean_square(grams) == pytest.approx(wound.mean_square(np.kron(*grams)))
     even = Table.of([[WORD >> 1, WORD >> 2, WORD >> 2]] * 5 + [[WORD >> 2, WORD >> 1, WORD >> 2]])
     plain = Cells((2, 3), even)
-    assert plain.law()["strides"] == [3, 1]
+    assert plain.distribution.to_data()["strides"] == [3, 1]
     assert plain.widest_ratio() is None
 
 

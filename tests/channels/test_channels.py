@@ -85,7 +85,7 @@ def test_loss_is_within_the_metric_and_what_certify_says(name, size, epsilon):
     for x in range(size):
         for other in range(size):
             worst = enumerated_ratio(laws[x], laws[other])
-            assert worst == channel.worst_ratio(x, other)
+            assert worst == channel.distribution.ratio(x, other)
             assert at_most_exp(worst, metric.distance(x, other))
     for pair in prove(channel, metric):
         assert pair.holds
@@ -407,7 +407,7 @@ def test_neighbour_ratios_of_the_geometric_channel_equal_the_enumerated_ones():
         channel = Geometric.for_epsilon(40, epsilon)
         laws = [exact_law(channel, x) for x in range(40)]
         for x in range(39):
-            assert channel.worst_ratio(x, x + 1) == enumerated_ratio(laws[x], laws[x + 1])
+            assert channel.distribution.ratio(x, x + 1) == enumerated_ratio(laws[x], laws[x + 1])
 
 
 @st.composite
@@ -437,7 +437,7 @@ def test_worst_ratios_of_any_geometric_noise_equal_the_enumerated_ones(noise, si
         back = max(laws[other][report] / laws[x][report] for report in laws[x])
         assert channel.worst_ratios(x, other) == (there, back)
         assert channel.worst_ratios(other, x) == (back, there)
-        assert channel.worst_ratio(x, other) == max(there, back)
+        assert channel.distribution.ratio(x, other) == max(there, back)
     assert channel.worst_ratios(size - 1, size - 1) == (1, 1)
 
 
@@ -450,7 +450,7 @@ def test_neighbours_that_prove_stand_for_all(size, epsilon):
     channel = Geometric.for_epsilon(size, epsilon)
     first = {}
     for x in range(size - 1):
-        first.setdefault(channel.worst_ratio(x, x + 1), (x, x + 1))
+        first.setdefault(channel.distribution.ratio(x, x + 1), (x, x + 1))
     pairs = list(channel.proving_pairs(Line(epsilon)))
     assert set(first.values()) <= set(pairs) <= {(x, x + 1) for x in range(size - 1)}
     assert len(pairs) == len(set(pairs)) and pairs == sorted(pairs)
@@ -465,7 +465,7 @@ def test_thresholds_are_proved_by_one_pair_for_each_difference(kind):
     channel = kind.for_epsilon(9, Fraction(1))
     by_difference = {}
     for x, other in itertools.combinations(range(9), 2):
-        by_difference.setdefault(other - x, set()).add(channel.worst_ratio(x, other))
+        by_difference.setdefault(other - x, set()).add(channel.distribution.ratio(x, other))
     assert all(len(ratios) == 1 for ratios in by_difference.values())
     assert list(channel.proving_pairs(Line(Fraction(1)))) == [(0, 1)]
     assert list(channel.proving_pairs(Window(Fraction(1), 2))) == [(0, 1), (0, 2)]
@@ -486,8 +486,8 @@ def test_rows_of_a_matrix_are_at_their_worst_together(pair, sizes):
         worst = Fraction(1)
         for law, a, b in zip(laws, here, there, strict=True):
             worst *= max(law[a][report] / law[b][report] for report in law[a])
-        assert channel.worst_ratio(x, other) >= worst
-        assert channel.worst_ratio(x, other) == channel.worst_ratio(other, x)
+        assert channel.distribution.ratio(x, other) >= worst
+        assert channel.distribution.ratio(x, other) == channel.distribution.ratio(other, x)
 
 
 @settings(max_examples=40, deadline=None)
@@ -498,8 +498,8 @@ def test_long_blocks_are_judged_without_clipping(noise, size, data):
     x = data.draw(st.integers(1, size - 1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(geometric, "_EXACT", 0)
-        said = channel.worst_ratio(0, x)
-    assert said == wide.worst_ratio(20, 20 + x) >= channel.worst_ratio(0, x)
+        said = channel.distribution.ratio(0, x)
+    assert said == wide.distribution.ratio(20, 20 + x) >= channel.distribution.ratio(0, x)
 
 
 def test_long_blocks_keep_the_promise_exactly():
@@ -509,7 +509,7 @@ def test_long_blocks_keep_the_promise_exactly():
         channel = Geometric.for_epsilon(1 << 20, epsilon)
         assert channel.noise.length > 256
         for x, other in ((0, 1), (5, 8), (1000, 3), (0, (1 << 20) - 1), (99, 2**15 + 98)):
-            ratio, allowed = channel.worst_ratio(x, other), epsilon * abs(x - other)
+            ratio, allowed = channel.distribution.ratio(x, other), epsilon * abs(x - other)
             assert at_most_exp(ratio, allowed)
             assert not at_most_exp(ratio * (1 + abs(x - other) * Fraction(1, 1 << 59)), allowed)
 
@@ -539,7 +539,7 @@ def test_many_blocks_are_rounded_up_and_hardly():
     noise = GeometricNoise.for_epsilon(Fraction(2))
     assert noise.length == 1
     exact = noise.probability(0) / noise.probability(70_000)
-    found = Geometric(1 << 18, 2.0, noise).worst_ratio(100_000, 170_000)
+    found = Geometric(1 << 18, 2.0, noise).distribution.ratio(100_000, 170_000)
     assert exact <= found <= exact * (1 + Fraction(1, 1 << 400))
     assert found.denominator.bit_length() < 1 << 13
 
@@ -592,15 +592,17 @@ def test_rows_stand_one_after_the_other_however_many_are_made_at_a_time(size, bl
             assert (found == truth ^ bool(flip)).all()
             words = Words.given([])
             for x, row in zip(positions[:9].tolist(), truth ^ bool(flip), strict=False):
-                assert channel.blur(x, words) == sum(int(bit) << k for k, bit in enumerate(row))
+                assert channel.distribution.draw(x, words) == sum(
+                    int(bit) << k for k, bit in enumerate(row)
+                )
 
 
 def test_response_moves_on_by_one_and_what_is_drawn():
     """Word by word, as docs/formats-laws.md has it: one for keeping, one for how far beyond."""
     channel = Response(5, 7 << 61)
     for x, u in itertools.product(range(5), range(4)):
-        assert channel.blur(x, Words.given([channel.keep, u << 62])) == (x + 1 + u) % 5
-        assert channel.blur(x, Words.given([channel.keep - 1, u << 62])) == x
+        assert channel.distribution.draw(x, Words.given([channel.keep, u << 62])) == (x + 1 + u) % 5
+        assert channel.distribution.draw(x, Words.given([channel.keep - 1, u << 62])) == x
 
 
 def test_no_epsilon_is_so_large_that_the_truth_is_certain():

@@ -86,7 +86,7 @@ def test_a_sampler_that_keeps_too_often():
 
 def test_a_device_that_keeps_too_often():
     def blur(self, position, words):
-        drawn = Response.blur(self, position, words)
+        drawn = Response.distribution.draw(self, position, words)
         return position if words.below(WORD // 8) else drawn
 
     broken("blur", twin_with(blur=blur))
@@ -154,14 +154,16 @@ def test_a_mechanism_of_ones_own_has_a_name_of_its_own(name):
 
 def test_a_device_that_sends_more_bits_than_its_field():
     def blur(self, position, words):
-        return Response.blur(self, position, words) | position << self.bits
+        return Response.distribution.draw(self, position, words) | position << self.bits
 
     broken("blur", twin_with(blur=blur))
 
 
 def test_a_device_refuses_a_report_beyond_its_field():
     leaky = twin_with(
-        blur=lambda self, position, words: Response.blur(self, position, words) | 1 << self.bits
+        blur=lambda self, position, words: (
+            Response.distribution.draw(self, position, words) | 1 << self.bits
+        )
     )
     made = Simple("leaky", leaky, ANY_TWO)
     survey = Survey.design({"v": Integer(0, 4, epsilon=1, mechanism=made, per=1)})
@@ -226,7 +228,7 @@ def test_reports_without_weight_are_never_drawn(weights):
     table = Table.of(weights)
     drawn = table.encode(np.arange(2000) % 2, Randomness.seeded(1))
     assert {int(y) for y in drawn} == {y for y in range(3) if weights[0][y]}
-    lone = {table.blur(0, Words(Randomness.seeded(2))) for _ in range(50)}
+    lone = {table.distribution.draw(0, Words(Randomness.seeded(2))) for _ in range(50)}
     assert lone <= {y for y in range(3) if weights[0][y]}
 
 
@@ -315,7 +317,7 @@ def test_a_ratio_is_stated_to_one_part_in_2_to_the_40(units):
     stated = 1 + Fraction(units, 10 << 40)
 
     def worst_ratio(self, x, other):
-        return Response.worst_ratio(self, x, other) * stated
+        return Response.distribution.ratio(self, x, other) * stated
 
     made = type("Twin", (Response,), {"worst_ratio": worst_ratio})
     wrong = wrong_with(
@@ -583,7 +585,7 @@ def test_reports_that_nobody_can_send():
         return column
 
     def blur(self, position, words):
-        return 3 if position == 2 else Response.blur(self, position, words)
+        return 3 if position == 2 else Response.distribution.draw(self, position, words)
 
     wrong = wrong_with(twin_with(encode=encode, blur=blur))
     assert wrong == {
@@ -592,7 +594,7 @@ def test_reports_that_nobody_can_send():
     }
 
     def beyond(self, position, words):
-        drawn = Response.blur(self, position, words)
+        drawn = Response.distribution.draw(self, position, words)
         return drawn + 4 * (position == drawn == 1)  # some of the reports of one position
 
     wrong = wrong_with(twin_with(blur=beyond))

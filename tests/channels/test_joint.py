@@ -39,7 +39,10 @@ class Apart(JointChannel):
         return {k: channel.field for k, channel in enumerate(self.channels)} | {"luck": Number(2)}
 
     def law(self):
-        return {"law": "apart", "parts": [channel.law() for channel in self.channels]}
+        return {
+            "law": "apart",
+            "parts": [channel.distribution.to_data() for channel in self.channels],
+        }
 
     def encode(self, positions, randomness):
         pairs = enumerate(zip(self.channels, positions, strict=True))
@@ -48,7 +51,7 @@ class Apart(JointChannel):
 
     def draw(self, positions, words):
         pairs = zip(self.channels, positions, strict=True)
-        return [*(channel.blur(x, words) for channel, x in pairs), words.uniform(2)]
+        return [*(channel.distribution.draw(x, words) for channel, x in pairs), words.uniform(2)]
 
     def probability(self, x, report):
         found = Fraction(1, 2)
@@ -59,7 +62,7 @@ class Apart(JointChannel):
     def worst_ratio(self, x, other):
         found = Fraction(1)
         for channel, *ends in zip(self.channels, x, other, strict=True):
-            found *= channel.worst_ratio(*ends)
+            found *= channel.distribution.ratio(*ends)
         return found
 
     def worst_pairs(self):
@@ -175,14 +178,14 @@ def test_a_report_is_its_fields_one_after_the_other_the_first_lowest():
     assert CHANNEL.bits == 2 + 1 + 2 + 1
     for seed, x in enumerate(PEOPLE):
         one, two, three, luck = CHANNEL.draw(x, Words(Randomness.seeded(seed)))
-        blurred = CHANNEL.blur(x, Words(Randomness.seeded(seed)))
+        blurred = CHANNEL.distribution.draw(x, Words(Randomness.seeded(seed)))
         assert blurred == one + (two << 2) + (three << 3) + (luck << 5)
 
 
 def test_a_channel_that_treats_all_alike_is_proved_by_one_pair():
     alike = type("Alike", (Apart,), {"same_ratio_for_all_pairs": True})(SIZES, CHANNEL.channels)
     (pair,) = JointChannel.worst_pairs(alike)
-    assert pair == ((0, 0, 0), (1, 0, 0), CHANNEL.channels[0].worst_ratio(0, 1))
+    assert pair == ((0, 0, 0), (1, 0, 0), CHANNEL.channels[0].distribution.ratio(0, 1))
 
 
 def test_decoders_are_unbiased_and_constants_are_known():

@@ -47,7 +47,7 @@ def test_every_strategy_keeps_its_promises_in_any_window(name, reach):
     rows = STRATEGIES[name].astype(int)
     for x, other in product(range(channel.size), repeat=2):
         worst = enumerated_ratio(laws[x], laws[other])
-        assert worst == channel.worst_ratio(x, other)
+        assert worst == channel.distribution.ratio(x, other)
         spent = sum(
             (THIRD + k * HALF) * abs(int(row[x] - row[other])) for k, row in enumerate(rows)
         )
@@ -148,10 +148,10 @@ def test_a_ratio_of_very_many_rows_is_rounded_up_and_hardly():
     rows = np.random.default_rng(4).integers(0, 5, (60, 3))
     channel = MatrixChannel.of(rows, [Fraction(1, 60)] * 60)
     exact = math.prod(
-        noise.worst_ratio(int(row[0] - low), int(row[1] - low))
+        noise.distribution.ratio(int(row[0] - low), int(row[1] - low))
         for row, low, noise in zip(channel.entries, channel.lows, channel.noises, strict=True)
     )
-    found = channel.worst_ratio(0, 1)
+    found = channel.distribution.ratio(0, 1)
     assert exact <= found <= exact * (1 + Fraction(1, 1 << 400))
 
 
@@ -263,14 +263,14 @@ def test_an_epsilon_that_coins_cannot_keep_is_named_by_its_row():
 
 def test_the_law_in_words():
     channel = MatrixChannel.of([[4, 4, 4, 0], [1, 2, 2, 2]], [HALF, Fraction(1)], 3)
-    law = channel.law()
+    law = channel.distribution.to_data()
     assert (law["law"], law["size"]) == ("matrix", 4)
     assert [(row["runs"], row["low"]) for row in law["rows"]] == [
         ([4, 3, 0, 1], -3),
         ([1, 1, 2, 3], -2),
     ]
     for row, noise in zip(law["rows"], channel.noises, strict=True):
-        assert {**noise.law(), "runs": row["runs"], "low": row["low"]} == row
+        assert {**noise.distribution.to_data(), "runs": row["runs"], "low": row["low"]} == row
 
 
 def test_more_rows_than_needed_are_read_with_the_least_variance():

@@ -7,7 +7,6 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from metricldp.reports.device import Device
 from test_device import NOISES
 
 from checks import check_sampler, enumerated_ratio, exact_law, law_of
@@ -29,6 +28,7 @@ from metricldp.channels.response import Response
 from metricldp.design.memoised import SPARE, MemoisedPlan
 from metricldp.metrics import Line, Uniform
 from metricldp.survey.certify import certify
+from metricldp_core.device import Device
 from metricldp_core.exact import at_most_exp, decimal_of
 from metricldp_core.random_words import Words
 
@@ -78,9 +78,9 @@ def test_reports_from_one_memory_tell_no_more_than_the_first_blur(channel):
 
     for x, other in [(0, 1), (1, 0), (1, 2)]:
         all_of_them = worst(remembered, x, other)
-        assert all_of_them <= channel.lifetime.worst_ratio(x, other)
+        assert all_of_them <= channel.lifetime.distribution.ratio(x, other)
         assert at_most_exp(all_of_them, epsilon)
-    assert not at_most_exp(channel.worst_ratio(0, 1) ** 30, epsilon)
+    assert not at_most_exp(channel.distribution.ratio(0, 1) ** 30, epsilon)
 
 
 @pytest.mark.parametrize("channel", tiny())
@@ -97,9 +97,9 @@ def test_one_report_is_the_sum_over_all_first_blurs(channel):
 def test_bounds_on_long_lines_are_above_the_exact_ratio(monkeypatch):
     channel = MemoisedPlan("geometric", 0.2).channel(20, Line(Fraction(1, 2)))
     pairs = [(0, 1), (3, 4), (2, 9), (0, 19)]
-    exact = [channel.worst_ratio(*pair) for pair in pairs]
+    exact = [channel.distribution.ratio(*pair) for pair in pairs]
     monkeypatch.setattr(memoised, "_LISTED", 4)
-    bounds = [channel.worst_ratio(*pair) for pair in pairs]
+    bounds = [channel.distribution.ratio(*pair) for pair in pairs]
     for (x, other), ratio, bound in zip(pairs, exact, bounds, strict=True):
         assert ratio <= bound <= ratio * (1 + Fraction(1, 10**8))
         assert at_most_exp(bound, Fraction(1, 5) * (other - x))
@@ -108,9 +108,9 @@ def test_bounds_on_long_lines_are_above_the_exact_ratio(monkeypatch):
         for y in channel.first.every_report()
     )
     capped = MemoisedPlan("tight-constraints", 0.5).channel(6, Line(Fraction(1)))
-    by_floats = [capped.worst_ratio(*pair) for pair in combinations(range(6), 2)]
+    by_floats = [capped.distribution.ratio(*pair) for pair in combinations(range(6), 2)]
     monkeypatch.undo()
-    assert by_floats == [capped.worst_ratio(*pair) for pair in combinations(range(6), 2)]
+    assert by_floats == [capped.distribution.ratio(*pair) for pair in combinations(range(6), 2)]
 
 
 @pytest.mark.parametrize(("size", "before", "after"), [(2, 1, 0.5), (5, 3, 0.1), (40, 0.2, 0.05)])
@@ -130,12 +130,12 @@ def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
 
 def test_a_second_blur_that_treats_pairs_differently_is_looked_at_pair_by_pair():
     mixed = Memoised(Response.for_epsilon(4, Fraction(2)), Geometric.for_epsilon(4, Fraction(1, 2)))
-    assert not mixed.same_ratio_for_all_pairs
+    assert not mixed.distribution.invariance == "all"
     laws = [exact_law(mixed, x) for x in range(4)]
     for x, other in product(range(4), repeat=2):
-        assert mixed.worst_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
+        assert mixed.distribution.ratio(x, other) == enumerated_ratio(laws[x], laws[other])
     alike = Memoised(Response.for_epsilon(4, Fraction(2)), Response.for_epsilon(4, Fraction(1)))
-    assert alike.same_ratio_for_all_pairs and alike.worst_ratio(2, 2) == 1
+    assert alike.distribution.invariance == "all" and alike.distribution.ratio(2, 2) == 1
 
 
 COARSE = [
@@ -148,12 +148,12 @@ COARSE = [
 def test_lazy_noise_on_a_device_has_the_law_of_the_certificate(lazy):
     """Every coin, at every position: the ends stay more often than what is between them."""
     for x in range(lazy.size):
-        law, left = law_of(lambda words, x=x: lazy.blur(x, words), word=2)
+        law, left = law_of(lambda words, x=x: lazy.distribution.draw(x, words), word=2)
         assert not left
         assert law == {y: p for y in range(lazy.size) if (p := lazy.probability(x, np.array(y)))}
     laws = [exact_law(lazy, x) for x in range(lazy.size)]
     for x, other in combinations(range(lazy.size), 2):
-        assert lazy.worst_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
+        assert lazy.distribution.ratio(x, other) == enumerated_ratio(laws[x], laws[other])
 
 
 @pytest.mark.parametrize("size", [2, 5])
@@ -256,13 +256,13 @@ def test_a_memory_keeps_the_first_blur_of_each_value():
 def test_the_second_blur_is_of_what_is_remembered():
     """All words but those of the second blur are without effect once a value is remembered."""
     survey = Survey.design({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5), per=1)})
-    device, rng = Device(survey), np.random.default_rng(5)
+    device, rng = Device(survey.client_manifest), np.random.default_rng(5)
     (key,) = _remembering(survey, 3)
     for _ in range(30):
         words = [int(word) for word in rng.integers(0, 1 << 63, 40)]
         fresh, kept = Words.given(words), Words.given(words)
         plain = device.from_tape({"x": 3}, fresh)
-        drawn = survey.channels["x"].first.blur(3, Words.given(words))
+        drawn = survey.channels["x"].first.distribution.draw(3, Words.given(words))
         assert device.from_tape({"x": 3}, kept, memory={key: drawn}) == plain
         assert kept.used == fresh.used
 

@@ -21,7 +21,7 @@ def test_every_weight_is_a_level_and_the_last_is_what_is_left():
     assert (found.size, found.outputs, found.prior) == (3, 4, None)
     prior = (0.5, 0.25, 0.25)
     assert Mixture.made_of(shapes, tops, unit, prior) == replace(found, prior=prior)
-    assert found.law() == {
+    assert found.distribution.to_data() == {
         "law": "shapes",
         "size": 3,
         "depths": ["012", "200", "000"],

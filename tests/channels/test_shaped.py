@@ -81,7 +81,7 @@ def test_reports_by_every_pattern_and_around_every_border(count):
     for x, j, word, report in zip(people, drawn, words, expected, strict=True):
         which = [(j % count) * WORD // count + 5] if count > 1 else []
         words = Words.given([*which, word])
-        assert made.blur(x, words) == report
+        assert made.distribution.draw(x, words) == report
         assert words.used == len(which) + 1
 
 
@@ -97,7 +97,7 @@ def test_probabilities_and_worst_ratios(size):
     np.testing.assert_allclose(np.exp(logs), np.array(expected, dtype=float).T, rtol=1e-12)
     for x, other in product(range(size), repeat=2):
         ratios = [p / q for p, q in zip(expected[x], expected[other], strict=True)]
-        assert made.worst_ratio(x, other) == max(*ratios, *(1 / ratio for ratio in ratios))
+        assert made.distribution.ratio(x, other) == max(*ratios, *(1 / ratio for ratio in ratios))
 
 
 def test_one_pair_proves_a_difference():
@@ -169,4 +169,4 @@ def test_whole_columns_are_spread_and_estimated_as_the_table_says(size):
         made.cells(totals), np.tensordot(decoders, totals, axes=1), rtol=1e-6, atol=1e-9
     )
     np.testing.assert_allclose(made.cells(totals[:, 0, 0]), decoders @ totals[:, 0, 0], atol=1e-9)
-    assert made.law()["size"] == size
+    assert made.distribution.to_data()["size"] == size

@@ -13,7 +13,6 @@ from metricldp.channels.table import Table
 from metricldp.metrics import Line
 from metricldp.metrics.grid import summed
 from metricldp_core.exact import WORD
-from metricldp_core.random_words import Words
 
 HALF, QUARTER, EIGHTH = WORD >> 1, WORD >> 2, WORD >> 3
 THIRD = (WORD - 1) // 3
@@ -44,7 +43,7 @@ def test_a_report_is_drawn_to_the_last_unit(x):
     near = {min(max(end + off, 0), WORD - 1) for end in (0, *ends) for off in (-2, -1, 0, 1, 2)}
     words = sorted(near)
     expected = [sum(end <= word for end in ends) for word in words]
-    assert [table.blur(x, Words.given([word])) for word in words] == expected
+    assert [table.distribution.draw(x, Words.given([word])) for word in words] == expected
     positions = np.full(len(words), x)
     assert table.encode(positions, Words(words)).tolist() == expected
 
@@ -105,14 +104,14 @@ def test_positions_that_no_report_tells_apart_are_named():
 
 def test_the_worst_report_decides_either_way_round():
     table = Table.of([[HALF, QUARTER, QUARTER, 0], [QUARTER, QUARTER, HALF, 0]])
-    assert table.worst_ratio(0, 1) == table.worst_ratio(1, 0) == 2
+    assert table.distribution.ratio(0, 1) == table.distribution.ratio(1, 0) == 2
     steep = Table.of([[HALF, HALF], [EIGHTH, WORD - EIGHTH]])
-    assert steep.worst_ratio(0, 1) == Fraction(4)
+    assert steep.distribution.ratio(0, 1) == Fraction(4)
     certain = Table.of([[HALF, HALF, 0], [HALF, QUARTER, QUARTER]])
     for x, other in ((0, 1), (1, 0)):
         expected = f"positions {x} and {other} can be distinguished with certainty"
         with pytest.raises(CertificateError, match=expected):
-            certain.worst_ratio(x, other)
+            certain.distribution.ratio(x, other)
 
 
 def test_whole_numbers_decide_where_floats_see_no_difference():
@@ -121,12 +120,12 @@ def test_whole_numbers_decide_where_floats_see_no_difference():
         low = [EIGHTH // 2] * 3
         high = [EIGHTH + (y == larger) for y in range(3)]
         rows = [[*row, WORD - sum(row)] for row in (low, high)]
-        assert Table.of(rows).worst_ratio(0, 1) == Fraction(EIGHTH + 1, EIGHTH // 2)
+        assert Table.of(rows).distribution.ratio(0, 1) == Fraction(EIGHTH + 1, EIGHTH // 2)
 
 
 def test_rows_that_are_alike_have_ratio_one():
     table = Table.of([[HALF, 0, HALF], [HALF, 0, HALF], [0, 0, WORD]])
-    assert table.worst_ratio(0, 1) == table.worst_ratio(2, 2) == 1
+    assert table.distribution.ratio(0, 1) == table.distribution.ratio(2, 2) == 1
 
 
 def test_cells_of_a_table_are_proved_by_every_pair_that_generates():

@@ -107,15 +107,17 @@ def test_the_worst_ratio_is_a_one_here_and_a_zero_there(channel):
                 mine = (p[x] if here else 1 - p[x]) * (q[other] if there else 1 - q[other])
                 hers = (q[x] if here else 1 - q[x]) * (p[other] if there else 1 - p[other])
                 worst = max(worst, mine / hers, hers / mine)
-        assert channel.worst_ratio(x, other) == worst == enumerated_ratio(laws[x], laws[other])
+        assert (
+            channel.distribution.ratio(x, other) == worst == enumerated_ratio(laws[x], laws[other])
+        )
 
 
 @given(unaries(4))
 def test_worst_ratios_multiply_along_paths(channel):
     """Why generating pairs prove all others."""
     for x, way, other in permutations(range(4), 3):
-        path = channel.worst_ratio(x, way) * channel.worst_ratio(way, other)
-        assert channel.worst_ratio(x, other) <= path
+        path = channel.distribution.ratio(x, way) * channel.distribution.ratio(way, other)
+        assert channel.distribution.ratio(x, other) <= path
 
 
 def test_unary_bits_on_every_coin():
@@ -454,7 +456,7 @@ def test_every_pair_is_kept_and_nothing_is_given_away(metric):
     losses = best_losses(metric, 6)
     channel = UnaryChannel.for_losses(losses)
     for x, other in combinations(range(6), 2):
-        assert at_most_exp(channel.worst_ratio(x, other), metric.distance(x, other))
+        assert at_most_exp(channel.distribution.ratio(x, other), metric.distance(x, other))
         told = max(
             decimal_of(losses[x][0]) + decimal_of(losses[other][1]),
             decimal_of(losses[other][0]) + decimal_of(losses[x][1]),
@@ -532,9 +534,9 @@ def test_bits_that_tell_very_much_are_still_bits():
 
 
 def test_all_pairs_are_alike_where_all_bits_are():
-    assert UnaryChannel(2, (3 << 62,) * 2, (1 << 62,) * 2).same_ratio_for_all_pairs
-    assert not UnaryChannel(2, (3 << 62, 5 << 61), (1 << 62,) * 2).same_ratio_for_all_pairs
-    assert not UnaryChannel(2, (3 << 62,) * 2, (1 << 62, 1 << 61)).same_ratio_for_all_pairs
+    assert UnaryChannel(2, (3 << 62,) * 2, (1 << 62,) * 2).distribution.invariance == "all"
+    assert not UnaryChannel(2, (3 << 62, 5 << 61), (1 << 62,) * 2).distribution.invariance == "all"
+    assert not UnaryChannel(2, (3 << 62,) * 2, (1 << 62, 1 << 61)).distribution.invariance == "all"
 
 
 def test_losses_beyond_a_distance_are_named():

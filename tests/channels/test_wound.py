@@ -37,7 +37,7 @@ def test_cells_lie_row_by_row_with_places_between():
     made = channel()
     assert made.strides == (4, 1)
     assert made.places.tolist() == [0, 1, 2, 4, 5, 6]
-    assert made.law()["size"] == 7
+    assert made.distribution.to_data()["size"] == 7
     three = Wound.on((2, 1, 2), (2, 2, 3), (tuple(range(12)),), UNIT)
     assert three.places.tolist() == [0, 1, 6, 7]
 
@@ -51,7 +51,7 @@ def test_the_law_is_that_of_the_ring():
         for other in range(6):
             ratio = shares(made)[x] / shares(made)[other]
             worst = float(max(ratio.max(), 1 / ratio.min()))
-            assert float(made.worst_ratio(x, other)) == pytest.approx(worst, rel=1e-12)
+            assert float(made.distribution.ratio(x, other)) == pytest.approx(worst, rel=1e-12)
 
 
 def unbiased(made):
@@ -152,7 +152,7 @@ def test_few_cells_on_a_long_ring_are_not_solved_for():
 
 def test_no_two_cells_are_told_better_than_the_widest_ratio():
     made = channel()
-    assert max(made.worst_ratio(0, x) for x in range(6)) <= made.widest_ratio()
+    assert max(made.distribution.ratio(0, x) for x in range(6)) <= made.widest_ratio()
     assert made.widest_ratio() == max(Fraction(h[0], h[-1]) for h in made._levels)
 
 
@@ -161,7 +161,7 @@ def test_no_pair_of_cells_stands_for_others_of_the_same_difference():
     made, metric = channel(), Line(Fraction(1))
     assert metric.by_difference(made.size) is not None
     assert list(made.proving_pairs(metric)) == list(metric.generating_pairs(made.size))
-    ratios = {made.worst_ratio(x, x + 1) for x in range(made.size - 1)}
+    ratios = {made.distribution.ratio(x, x + 1) for x in range(made.size - 1)}
     assert len(ratios) > 1
 
 

@@ -12,8 +12,6 @@ from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
-from metricldp.reports.device import Device
-
 from metricldp import (
     Categorical,
     Continuous,
@@ -29,6 +27,7 @@ from metricldp import (
     Weight,
 )
 from metricldp.reports.manifest import manifest, pin, unknown_laws
+from metricldp_core.device import Device
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 from vectors import Recorded, fact
@@ -223,7 +222,7 @@ def _hex(word):
 
 def refused(survey):
     """What Python refuses, and with which word."""
-    found, device = [], Device(survey)
+    found, device = [], Device(survey.client_manifest)
     good = next(iter(people(survey, 1)))
     for name, value in product(survey.asked, REFUSED):
         person = {**good, name: value}

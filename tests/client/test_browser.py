@@ -13,7 +13,6 @@ from browsers import CLIENT, ROOT, chromium, served, tool
 
 from metricldp import Integer, Survey
 from metricldp.reports.bytes import packed_size, unpack
-from metricldp.reports.manifest import manifest, pin
 from test_docs import BLOCK, Served, isolated, run_command, run_python
 
 WEB = ROOT / "examples" / "web"

@@ -169,16 +169,22 @@ def variants(asked):
         for name, channel in survey.channels.items():
             for other in changed(channel):
                 holds = all(pair.holds for pair in prove(other, survey.kept[name]))
-                yield channel.law()["law"], with_law(survey, name, other.law()), holds
+                yield (
+                    channel.distribution.to_data()["law"],
+                    with_law(survey, name, other.distribution.to_data()),
+                    holds,
+                )
         for block in survey.blocks.values():
             grid = block.mechanism.grid
             for one in changed(block.channel.one):
                 other = replace(block.channel, one=one)
                 holds = all(
-                    at_most_exp(other.worst_ratio(grid.cell(x), grid.cell(y)), grid.distance(x, y))
+                    at_most_exp(
+                        other.distribution.ratio(grid.cell(x), grid.cell(y)), grid.distance(x, y)
+                    )
                     for x, y in other.proving_pairs(grid)
                 )
-                yield "cells", with_law(survey, block.name, other.law()), holds
+                yield "cells", with_law(survey, block.name, other.distribution.to_data()), holds
 
 
 def with_law(survey, name, law):
@@ -248,7 +254,7 @@ def test_absurd_integers_are_refused(tmp_path):
     texts = []
     for mechanism, change in cases:
         survey = Survey.design({"x": Integer(0, 3, epsilon=1, mechanism=mechanism, per=1)})
-        law = survey.channels["x"].law() | change
+        law = survey.channels["x"].distribution.to_data() | change
         texts.append(with_law(survey, "x", law))
     assert [told["holds"] for told in proved(texts, tmp_path)] == [False] * len(cases)
 
@@ -280,7 +286,7 @@ def test_a_proof_of_fewer_values_than_can_be_answered_is_refused(tmp_path, mecha
     texts = []
     for size in (4, 3, 1, None):
         survey = Survey.design({"x": Integer(0, 3, epsilon=1, mechanism=mechanism, per=1)})
-        law = survey.channels["x"].law() | {"size": size}
+        law = survey.channels["x"].distribution.to_data() | {"size": size}
         texts.append(with_law(survey, "x", law))
     good, *bad = texts
     assert proved([good], tmp_path)[0]["holds"]
@@ -296,7 +302,7 @@ def test_rows_of_a_matrix_that_end_early_are_refused(tmp_path):
     row = (
         Survey.design({"x": Integer(0, 1, epsilon=0.5, mechanism="geometric", per=1)})
         .channels["x"]
-        .law()
+        .distribution.to_data()
     )
     law = {"law": "matrix", "size": 4, "rows": [row | {"low": 0, "runs": [0, 2, 1, 2]}]}
     early = {**law, "rows": [law["rows"][0] | {"runs": [0, 2]}]}

@@ -12,7 +12,6 @@ import pytest
 from browsers import CLIENT, ROOT, _Quiet, chromium, served
 
 from metricldp import Survey
-from metricldp.reports.manifest import manifest, pin
 
 WEB = ROOT / "examples" / "web"
 SURVEY = Survey.load(WEB / "survey.toml")

@@ -7,10 +7,10 @@ import subprocess
 import pytest
 from browsers import CLIENT, chromium, node, served, tool
 from facts import broken, committed, known, many, surveys
-from metricldp.reports.device import Device
 
 from metricldp import Survey
 from metricldp.reports.manifest import KNOWN, manifest
+from metricldp_core.device import Device
 from metricldp_core.random_words import Words
 
 MOST_BYTES = 10 * 1024
@@ -62,7 +62,7 @@ def in_python(one):
     """The same facts from the words alone."""
     # A manifest does not lead back to a survey: the surveys are made again beside it.
     survey = BY_MANIFEST[one["manifest"]]
-    device = Device(survey)
+    device = Device(survey.client_manifest)
     for fact in one["facts"]:
         words = fact["words"]
         words = Words.given([int(words[at : at + 16], 16) for at in range(0, len(words), 16)])
@@ -111,7 +111,10 @@ def test_types_are_right(tmp_path):
         await survey.flush();
         console.log(told, holds, lines.length, state, spent, survey.fingerprint);
     """
-    for name, program, right in (("good", text, True), ("bad", text + "survey.blur();", False)):
+    for name, program, right in (
+        ("good", text, True),
+        ("bad", text + "survey.distribution.draw();", False),
+    ):
         path = tmp_path / f"{name}.mts"
         path.write_text(program, "utf-8")
         options = ["--noEmit", "--strict", "--skipLibCheck", "--target", "es2022"]

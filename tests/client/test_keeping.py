@@ -36,7 +36,7 @@ def memoised():
     second = (
         Survey.design({"x": Integer(0, 7, epsilon=0.5, mechanism="geometric", per=1)})
         .channels["x"]
-        .law()
+        .distribution.to_data()
     )
     field["law"] = {"law": "memoised", "first": field["law"], "second": second}
     field["says"] += " This holds for all reports of one response together."

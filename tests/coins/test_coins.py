@@ -167,7 +167,7 @@ def test_two_sided_geometric_noise(epsilon):
     reach = 30
     middle = np.full(500_000, reach + 1)
     drawn = np.empty(len(middle), dtype=np.int64)
-    noise.blur(Randomness.seeded(6), middle, 2 * reach + 3, drawn)
+    noise.distribution.draw(Randomness.seeded(6), middle, 2 * reach + 3, drawn)
     inside = [noise.probability(abs(k)) for k in range(-reach, reach + 1)]
     cells = [noise.tail(reach + 1), *inside, noise.tail(reach + 1)]
     assert sum(cells) == 1

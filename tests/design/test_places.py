@@ -180,7 +180,10 @@ def test_what_stays_the_same_for_attributes_beside_a_place():
             joint={BOTH: {"name": "additive", "metric": "plane"}},
         )
     )
-    assert survey.channels["age"].law() == alone.channels["age"].law()
+    assert (
+        survey.channels["age"].distribution.to_data()
+        == alone.channels["age"].distribution.to_data()
+    )
     assert list(survey.fields) == ["east+north", "age"]
     ledger = Accountant()
     ledger.add(survey)

@@ -88,7 +88,7 @@ TEXTS += [
     "=",
     "+",
     " ",
-    "x=answered",
+    "x=response",
 ]
 KEYS = [
     "kind",

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from metricldp.reports.device import Device
 from scipy import stats
 
 from metricldp import (
@@ -43,6 +42,7 @@ from metricldp.lab.audit import Command, Finding, audit, clients, ratios
 from metricldp.lab.audit.sample import Sample
 from metricldp.lab.audit.trials import Family, Prospect, drawn_tail, tail
 from metricldp.reports.bytes import header, pack
+from metricldp_core.device import Device
 from metricldp_core.random_words import Words
 
 N, FALSE_ALARM = 20_000, 1e-9
@@ -161,7 +161,7 @@ GEOMETRIC = Survey.design(
 
 def twin(survey, blur=None, name="age", after=None, clip=False, tapes=None):
     """A device of which one step is another."""
-    device = Device(survey)
+    device = Device(survey.client_manifest)
     if blur is not None:
         at = list(survey.attributes).index(name)
         device._parts[at] = device._parts[at]._replace(blur=blur)
@@ -194,7 +194,9 @@ def last_bit_bare(survey=THRESHOLD):
     last = channel.bits - 1
 
     def blur(position, words):
-        return channel.blur(position, words) & ~(1 << last) | (position <= last) << last
+        return (
+            channel.distribution.draw(position, words) & ~(1 << last) | (position <= last) << last
+        )
 
     return twin(survey, blur)
 
@@ -211,7 +213,7 @@ def coins_of_attributes(survey):
     channel = survey.channels["income"]
 
     def blur(position, words):
-        return channel.blur(position, Words(Randomness.seeded(words.seed)))
+        return channel.distribution.draw(position, Words(Randomness.seeded(words.seed)))
 
     return twin(survey, blur, "income", tapes=map(Again, itertools.count()))
 
@@ -228,7 +230,7 @@ def tail_rounded_to_zero(survey=GEOMETRIC):
     channel = survey.channels["age"]
 
     def blur(position, words):
-        while abs((report := channel.blur(position, words)) - position) > 4:
+        while abs((report := channel.distribution.draw(position, words)) - position) > 4:
             pass
         return report
 
@@ -237,7 +239,9 @@ def tail_rounded_to_zero(survey=GEOMETRIC):
 
 def off_by_one(survey):
     channel = survey.channels["age"]
-    return twin(survey, lambda x, words: channel.blur(min(x + 1, channel.size - 1), words))
+    return twin(
+        survey, lambda x, words: channel.distribution.draw(min(x + 1, channel.size - 1), words)
+    )
 
 
 def in_the_clear(person, report):
@@ -251,7 +255,7 @@ def longer_for_some(person, report):
 def clip_leaks(survey):
     """Values beyond the end are sent with a little less noise than those at the end."""
     channel = survey.channels["age"]
-    device = Device(survey)
+    device = Device(survey.client_manifest)
     sure = Geometric.for_epsilon(channel.size, 2)
 
     def encoder(person):
@@ -265,11 +269,11 @@ def clip_leaks(survey):
 
 def one_value_bare(survey):
     channel = survey.channels["age"]
-    return twin(survey, lambda x, words: x if x == 13 else channel.blur(x, words))
+    return twin(survey, lambda x, words: x if x == 13 else channel.distribution.draw(x, words))
 
 
 def a_memory(survey):
-    kept, device = {}, Device(survey)
+    kept, device = {}, Device(survey.client_manifest)
 
     def encoder(person):
         key = tuple(person.values())
@@ -365,7 +369,7 @@ def test_clipping_that_can_be_seen_is_caught():
 def test_left_out_values_that_can_be_seen_are_caught():
     """Who did not answer is sent with a sure hand."""
     survey = Survey.design({"age": Integer(0, 6, epsilon=1, optional=True, per=1)})
-    device = Device(survey)
+    device = Device(survey.client_manifest)
 
     def encoder(person):
         report = device.report(person, randomness=None, clip=False)
@@ -774,7 +778,7 @@ def test_the_stated_power_is_there():
     survey = Survey.design({"x": Integer(0, 59, epsilon=0.2, mechanism="threshold", per=1)})
     (stated,) = audit(survey, n=10_000, seed=1).power
     loose = Integer(0, 59, epsilon=0.2 + 2 * stated.everywhere, mechanism="threshold", per=1)
-    device, mark = Device(Survey.design({"x": loose})), header(survey)
+    device, mark = Device(Survey.design({"x": loose}).client_manifest), header(survey)
 
     def client(person):
         return mark + device.report(person, randomness=None, clip=False)[len(mark) :]

@@ -82,7 +82,7 @@ def test_the_certificate_counts_those_partners(sizes):
     channel = faces(sizes)
     for x, other in itertools.product(np.ndindex(*sizes), repeat=2):
         apart = sum(abs(a - b) for a, b in zip(x, other, strict=True))
-        assert at_most_exp(channel.worst_ratio(x, other), Fraction(apart))
+        assert at_most_exp(channel.distribution.ratio(x, other), Fraction(apart))
     for _, _, ratio in channel.worst_pairs():
         assert math.log(ratio) == pytest.approx(1, rel=1e-6)
 

@@ -200,7 +200,7 @@ def test_without_noise_both_ways_send_true_signs(name, size):
     for x in {0, 1, size // 2, size - 1}:
         for report in (
             *channel.encode(np.full(50, x), Randomness.seeded(x)),
-            channel.blur(x, words),
+            channel.distribution.draw(x, words),
         ):
             assert channel.probability(x, np.asarray(report)) > Fraction(1, 1 << 20)
 

@@ -138,12 +138,12 @@ def test_loss_is_that_of_all_reports(channel):
     for x, other in itertools.combinations(range(len(people)), 2):
         ratios = [p / q for p, q in zip(laws[x], laws[other], strict=True)]
         ratio = max(*ratios, 1 / min(ratios))
-        assert ratio == channel.worst_ratio(people[x], people[other])
-        assert ratio == channel.worst_ratio(people[other], people[x])
+        assert ratio == channel.distribution.ratio(people[x], people[other])
+        assert ratio == channel.distribution.ratio(people[other], people[x])
         apart = tuple(b - a for a, b in zip(people[x], people[other], strict=True))
         key = apart if planar else 0
         worst[key] = max(worst[key], ratio)
-    assert all(channel.worst_ratio(x, x) == 1 for x in people)
+    assert all(channel.distribution.ratio(x, x) == 1 for x in people)
     assert sorted(worst.values()) == sorted(ratio for *_, ratio in channel.worst_pairs())
 
 
@@ -426,7 +426,9 @@ def test_blur_on_every_tape(channel, randomness):
 
 def law_of_blur(channel, person):
     """The exact law of `blur`, on every words."""
-    law, rest = law_of(lambda words: tuple(numbers_of(channel, channel.blur(person, words))))
+    law, rest = law_of(
+        lambda words: tuple(numbers_of(channel, channel.distribution.draw(person, words)))
+    )
     assert rest == 0
     return law
 
@@ -445,7 +447,9 @@ def test_blur_has_the_law_of_the_integers(channel):
     n = 3000
     words = Words(Randomness.seeded(12))
     person = tuple(size - 1 for size in channel.sizes)
-    drawn = Counter(tuple(numbers_of(channel, channel.blur(person, words))) for _ in range(n))
+    drawn = Counter(
+        tuple(numbers_of(channel, channel.distribution.draw(person, words))) for _ in range(n)
+    )
     law = expected_law(channel, person)
     assert set(drawn) <= set(law)
     assert_counts([drawn[report] for report in law], law.values(), false_alarm=1e-9 / len(CHANNELS))

@@ -141,7 +141,7 @@ def test_summing_costs_less_than_published_by_one_part_in_size():
 
 def test_thresholds_throw_a_part_of_epsilon_away():
     """What the page says of it: the bits of epsilon 1 keep 0.896."""
-    loss = math.log(HistogramThreshold.for_epsilon(10, Fraction(1)).worst_ratio(0, 1))
+    loss = math.log(HistogramThreshold.for_epsilon(10, Fraction(1)).distribution.ratio(0, 1))
     assert loss == pytest.approx(0.896, abs=5e-4)
 
 
@@ -378,13 +378,13 @@ def test_on_a_line_the_epsilon_of_a_step_is_kept_by_all_pairs(name):
     survey = Survey.design({"v": Integer(0, 4, epsilon=1, per=2, mechanism=name)})
     channel = survey.channels["v"]
     assert survey.certify().holds
-    assert math.log(channel.worst_ratio(0, 4)) <= 0.5
+    assert math.log(channel.distribution.ratio(0, 4)) <= 0.5
 
 
 def test_sets_of_a_million_values_are_not_counted(monkeypatch):
     """How many there are has a million digits; only the ratio of two such numbers is needed."""
     small = subset.SubsetSelection.for_epsilon(7, Fraction(1, 2))
-    assert small.worst_ratio(0, 1) == small._chance(True) / small._chance(False)
+    assert small.distribution.ratio(0, 1) == small._chance(True) / small._chance(False)
 
     def counted(*numbers):
         raise AssertionError(numbers)

@@ -51,7 +51,7 @@ def test_condensed_is_dominated_by_geometric_noise_with_the_same_promise(epsilon
 
 def test_far_from_the_ends_condensed_tells_half_of_its_epsilon():
     channel = build("condensed", 101, Line(Fraction(1)))
-    assert math.log(channel.worst_ratio(50, 51)) == pytest.approx(0.5, abs=1e-6)
+    assert math.log(channel.distribution.ratio(50, 51)) == pytest.approx(0.5, abs=1e-6)
 
 
 class Doubled(Condensed):
@@ -148,4 +148,4 @@ def test_broken_utility_twins_are_refused():
     rows[0][1] -= 1 << 44
     assert not at_most_exp(protected_ratio(Table.of(rows), {0, 1}), Fraction(1))
     with pytest.raises(CertificateError, match="told apart for certain"):
-        bare.worst_ratio(0, 2)
+        bare.distribution.ratio(0, 2)

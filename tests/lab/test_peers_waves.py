@@ -44,7 +44,7 @@ def test_square_wave_is_the_published_one(size, epsilon):
 @pytest.mark.parametrize(("size", "width"), [(2, 1), (2, 6), (3, 3), (7, 4), (7, 30)])
 def test_all_pairs_have_the_same_ratio_to_the_last_unit(size, width):
     rows = SquareWave.of(wave(size, width, Fraction(1)))
-    ratios = {rows.worst_ratio(x, y) for x in range(size) for y in range(x)}
+    ratios = {rows.distribution.ratio(x, y) for x in range(size) for y in range(x)}
     assert len(ratios) == 1
     assert at_most_exp(max(ratios), Fraction(1))
     assert float(max(ratios)) == pytest.approx(math.e, rel=1e-12)
@@ -218,7 +218,7 @@ def test_means_are_exact_on_few_positions(make, size, epsilon):
     decoded = channel.coefficients(lines)
     np.testing.assert_allclose(decoded @ shares.T, lines, atol=1e-9 * np.abs(decoded).max())
     np.testing.assert_allclose(channel.moment(lines), decoded**2 @ shares.T, rtol=1e-9)
-    worst = channel.worst_ratio(0, size - 1) * (1 + Fraction(1, 1 << 40))
+    worst = channel.distribution.ratio(0, size - 1) * (1 + Fraction(1, 1 << 40))
     assert not at_most_exp(worst, Fraction(epsilon))  # the whole epsilon is used
 
 

@@ -61,7 +61,7 @@ class UtilityRappor(UnaryChannel):
     def worst_ratio(self, x: int, other: int) -> Fraction:
         if x != other and not (self.other[x] and self.other[other]):
             raise CertificateError(f"positions {x} and {other} are told apart for certain")
-        return super().worst_ratio(x, other)
+        return super().distribution.ratio(x, other)
 
 
 def protected_ratio(channel: Channel, sensitive: Collection[int]) -> Fraction:

@@ -63,7 +63,7 @@ def test_the_joint_loss_is_within_the_lp_metric(p):
     for x, other in itertools.product(itertools.product(*grids), repeat=2):
         ratio = math.prod(
             (
-                c.worst_ratio(*v)
+                c.distribution.ratio(*v)
                 for c, v in zip(survey.channels.values(), zip(x, other, strict=True), strict=True)
             ),
             start=Fraction(1),

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from metricldp.reports.device import Device
 
 from checks import MECHANISMS, assert_counts, exact_law, key, law_of
 from metricldp import (
@@ -58,6 +57,7 @@ from metricldp.metrics import Line, Uniform
 from metricldp.reports import bytes as pack
 from metricldp.reports import columns as people
 from metricldp.reports import device
+from metricldp_core.device import Device
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 
@@ -68,7 +68,7 @@ def law_on_device(channel, x):
     """P(report | x) of `blur`, keyed like `exact_law`."""
     word = 2 if isinstance(channel, Geometric | MatrixChannel) else 4
     law, open_mass = law_of(
-        lambda randomness: as_key(channel, channel.blur(x, randomness)), word=word
+        lambda randomness: as_key(channel, channel.distribution.draw(x, randomness)), word=word
     )
     assert open_mass == 0
     return law
@@ -140,7 +140,7 @@ def test_the_law_on_a_device_is_the_law_of_the_certificate(name):
 @pytest.mark.parametrize("size", [4, 6, 7])
 def test_response_that_rejects_has_its_law_up_to_the_runs_left_open(size):
     channel = Response(size, 11 << 60)
-    law, open_mass = law_of(lambda randomness: channel.blur(1, randomness), rounds=5)
+    law, open_mass = law_of(lambda randomness: channel.distribution.draw(1, randomness), rounds=5)
     keep = Fraction(11, 16)
     others = {law[y] for y in range(size) if y != 1}
     assert len(others) == 1, "the others are equally likely, however often a draw was rejected"
@@ -179,9 +179,11 @@ def test_what_is_rounded_at_random_has_the_law_of_both_steps(attribute, value):
     size = attribute.size
     channel = Threshold(3, 5 << 60) if size == 3 else Response(2, 11 << 60)
     survey.channels = MappingProxyType({"v": channel})
-    part = Device(survey)._parts[0]
+    part = Device(survey.client_manifest)._parts[0]
     law, _ = law_of(
-        lambda randomness: as_key(channel, part.blur(attribute.position(value), randomness))
+        lambda randomness: as_key(
+            channel, part.distribution.draw(attribute.position(value), randomness)
+        )
     )
     step = Fraction(attribute.high - attribute.low) / (size - 1)
     whole, rest = divmod(Fraction(value - attribute.low) / step, 1)
@@ -195,8 +197,10 @@ def test_the_bits_of_two_attributes_are_blurred_by_different_coins():
     )
     flip = Fraction(5, 16)
     survey.channels = MappingProxyType({n: Threshold(2, 5 << 60) for n in ("a", "b")})
-    parts = Device(survey)._parts
-    law, _ = law_of(lambda randomness: sum(p.blur(1, randomness) << p.start for p in parts))
+    parts = Device(survey.client_manifest)._parts
+    law, _ = law_of(
+        lambda randomness: sum(p.distribution.draw(1, randomness) << p.start for p in parts)
+    )
     single = [1 - flip, flip]
     assert law == {a + 2 * b: single[a] * single[b] for a in (0, 1) for b in (0, 1)}
 
@@ -209,7 +213,7 @@ class FlipsLess(Threshold):
     """Flips 10 % less often than it says."""
 
     def blur(self, position, randomness):
-        return Threshold(self.size, self.flip * 9 // 10).blur(position, randomness)
+        return Threshold(self.size, self.flip * 9 // 10).distribution.draw(position, randomness)
 
 
 @dataclass(frozen=True)
@@ -217,7 +221,7 @@ class CoinReused(Threshold):
     """Bits 0 and 1 are flipped by the same coin."""
 
     def blur(self, position, randomness):
-        drawn = super().blur(position, randomness)
+        drawn = super().distribution.draw(position, randomness)
         truth = (1 << self.bits) - (1 << position)
         first = (drawn ^ truth) & 1
         return drawn & ~2 | (truth & 2) ^ first << 1
@@ -229,7 +233,9 @@ class LastBitBare(Threshold):
 
     def blur(self, position, randomness):
         last = 1 << self.bits - 1
-        return super().blur(position, randomness) & ~last | (last if position < self.bits else 0)
+        return super().distribution.draw(position, randomness) & ~last | (
+            last if position < self.bits else 0
+        )
 
 
 @dataclass(frozen=True)
@@ -272,7 +278,7 @@ def check_blur(channel, *, n=40_000, seed=11):
     randomness = Words(Randomness.seeded(seed))
     for x in range(channel.size):
         law = exact_law(channel, x)
-        drawn = Counter(as_key(channel, channel.blur(x, randomness)) for _ in range(n))
+        drawn = Counter(as_key(channel, channel.distribution.draw(x, randomness)) for _ in range(n))
         assert set(drawn) <= set(law), "an impossible report was drawn"
         observed = [drawn[report] for report in law]
         assert_counts(observed, law.values(), false_alarm=1e-9 / channel.size)
@@ -301,7 +307,10 @@ def test_samplers_that_do_not_follow_their_integers_are_rejected(twin):
 def test_flips_of_a_wide_field_have_their_probability_in_every_lane():
     channel, n = Threshold.for_epsilon(256, Fraction(1)), 4000
     randomness = Words(Randomness.seeded(12))
-    flips = [channel.blur(100, randomness) ^ channel.blur(100, randomness) for _ in range(n)]
+    flips = [
+        channel.distribution.draw(100, randomness) ^ channel.distribution.draw(100, randomness)
+        for _ in range(n)
+    ]
     p = Fraction(channel.flip, WORD)
     differ = 2 * p * (1 - p)
     for lane in range(channel.bits):
@@ -735,10 +744,13 @@ def test_equal_values_and_equal_coins_give_equal_reports():
     )
     words = Randomness.seeded(5).words(64).tolist()
     plain = dict.fromkeys("abrwp", 3) | {"c": "y"}
-    expected = Device(survey).from_tape(plain, Words.given(words))
+    expected = Device(survey.client_manifest).from_tape(plain, Words.given(words))
     for value, name, clip in itertools.product(WAYS[int], WAYS[str], (False, True)):
         person = dict.fromkeys("abrwp", value) | {"c": name}
-        assert Device(survey).from_tape(person, Words.given(words), clip=clip) == expected
+        assert (
+            Device(survey.client_manifest).from_tape(person, Words.given(words), clip=clip)
+            == expected
+        )
         assert survey.report(person, randomness=Randomness.seeded(5), clip=clip) == expected
 
 
@@ -746,7 +758,7 @@ def test_equal_values_and_equal_coins_give_equal_reports():
 @pytest.mark.parametrize("size", [2, 3, 9, 70])
 def test_every_value_reads_equally_many_words_of_the_tape(mechanism, size):
     survey = Survey.design({"a": Integer(0, size - 1, epsilon=0.5, mechanism=mechanism, per=1)})
-    own = Device(survey)
+    own = Device(survey.client_manifest)
     for seed in range(5):
         words, used = Randomness.seeded(seed).words(5000).tolist(), set()
         for value in range(-1, size + 1):
@@ -772,7 +784,7 @@ def test_a_field_that_is_too_long_is_not_sent():
     survey = Survey.design(
         {"a": Integer(0, 3, epsilon=1, per=1), "b": Integer(0, 3, epsilon=1, per=1)}
     )
-    device, bits = Device(survey), survey.fields["a"].bits
+    device, bits = Device(survey.client_manifest), survey.fields["a"].bits
     for field, fits in (((1 << bits) - 1, True), (1 << bits, False)):
         device._parts[0] = device._parts[0]._replace(blur=lambda _, words, field=field: field)
         if fits:

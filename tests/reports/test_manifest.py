@@ -72,7 +72,7 @@ def test_fields_say_where_a_value_stands(survey):
     assert "law" not in weight and "epsilon" not in weight
     assert [field["name"] for field in fields(survey)] == list(survey.attributes)
     laws = json.loads(survey.canonical)["laws"]
-    assert [age["law"], whether["law"]] == [laws["age"], laws["income=answered"]]
+    assert [age["law"], whether["law"]] == [laws["age"], laws["income=response"]]
 
 
 def test_small_ones_are_small(survey):
@@ -173,8 +173,8 @@ def test_stated_factors_of_no_response_bound_the_exact_ratios(attribute, norm):
     )
     middle = attribute.position(attribute.middle)
     values, (_, whether) = range(attribute.size), survey.channels.values()
-    exact = whether.worst_ratio(0, 1) * max(
-        survey.channels["x"].worst_ratio(middle, x) for x in values
+    exact = whether.distribution.ratio(0, 1) * max(
+        survey.channels["x"].distribution.ratio(middle, x) for x in values
     )
     assert exact <= largest
     assert f"for no response as for {plain(attribute.middle)}, the middle" in field["says"]

@@ -118,11 +118,13 @@ def test_a_second_client_finds_the_same():
 def test_planar_noise_is_a_table_over_cells():
     """Its weights are made with floats, so no file holds them; the way to draw them is the same."""
     noise = build_planar()
-    table = Table.of([[int(weight, 16) for weight in row] for row in noise.law()["weights"]])
+    table = Table.of(
+        [[int(weight, 16) for weight in row] for row in noise.distribution.to_data()["weights"]]
+    )
     stream = Recorded("planar")
     for k in range(200):
         x, y, word = k % 3, k % 4, int.from_bytes(stream.draw(8), "little")
-        cell = table.blur(4 * x + y, Words.given([word]))
+        cell = table.distribution.draw(4 * x + y, Words.given([word]))
         assert noise.draw((x, y), Words.given([word])) == divmod(cell, 4)
 
 
@@ -199,7 +201,7 @@ def test_facts_of_a_survey_of_ones_own():
 
 
 def test_facts_of_laws_and_files():
-    law = Table.of([[1 << 63, 1 << 63], [1 << 62, 3 << 62]]).law()
+    law = Table.of([[1 << 63, 1 << 63], [1 << 62, 3 << 62]]).distribution.to_data()
     data = {"metricldp-vectors": 1, "laws": [{"law": law, "facts": []}]}
     assert check(data) == (1, [])
     data["laws"][0]["law"] = {**law, "name": "chair"}

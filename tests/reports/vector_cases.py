@@ -203,9 +203,9 @@ def table():
         words = sorted({w % WORD for s in sums for w in (s - 1, s, s + 1)})
         for x in range(channel.size):
             for word in words:
-                report = channel.blur(x, Words.given([word]))
+                report = channel.distribution.draw(x, Words.given([word]))
                 facts.append({"position": x, "words": word(word), "report": report})
-        laws.append({"law": channel.law(), "facts": facts})
+        laws.append({"law": channel.distribution.to_data(), "facts": facts})
     return {"laws": laws}
 
 

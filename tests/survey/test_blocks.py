@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
-from metricldp.reports.device import Device
 
 from checks import assert_counts, every_report_of
 from metricldp import (
@@ -45,6 +44,7 @@ from metricldp.lab.peers.joint import Hio, PlanarLaplace
 from metricldp.metrics import Uniform
 from metricldp.reports import bytes as packed
 from metricldp.survey.explain import factor
+from metricldp_core.device import Device
 from metricldp_core.random_words import Words
 
 
@@ -330,7 +330,7 @@ TINY = {
 def test_devices_and_tables_have_one_law(survey):
     """Both samplers against the exact law of whole reports: a false alarm of 1e-9 each."""
     table, laws = every_report_of(survey)
-    known, n, device = packed.pack(survey, table), 4000, Device(survey)
+    known, n, device = packed.pack(survey, table), 4000, Device(survey.client_manifest)
     assert len(set(known)) == len(known)
     for row, x in enumerate(itertools.product((0, 1), ("no", "yes"), (0, 1))):
         person = dict(zip(survey.attributes, x, strict=True))
@@ -428,8 +428,8 @@ def test_every_two_people_are_within_the_norm(p):
         channel = survey.blocks["x+y"].channel
         people = list(itertools.product(range(2), range(3), range(3)))
         for one, two in itertools.combinations(people, 2):
-            ratio = channel.worst_ratio((one[0], one[2]), (two[0], two[2]))
-            ratio *= survey.channels["a"].worst_ratio(one[1], two[1])
+            ratio = channel.distribution.ratio((one[0], one[2]), (two[0], two[2]))
+            ratio *= survey.channels["a"].distribution.ratio(one[1], two[1])
             apart = [
                 a.distances.distance(*ends)
                 for a, *ends in zip(attributes.values(), one, two, strict=True)

@@ -183,14 +183,14 @@ def test_factor_of_all_attributes_holds_for_every_pair_of_respondents():
         }
     )
     _, law = every_report_of(survey)
-    people = [p for p in people_of(survey) if p["x=answered"] or p["x"] == 1]
+    people = [p for p in people_of(survey) if p["x=response"] or p["x"] == 1]
     rows = [k for k, p in enumerate(people_of(survey)) if p in people]
     logs = np.log(law[rows])
     largest = (logs.max(axis=0) - logs.min(axis=0)).max()
     *_, stated = factors_of(survey.explain().together)
     assert largest <= math.log(float(stated)) <= largest + 0.01
-    none = [k for k, p in zip(rows, people, strict=True) if not p["x=answered"] and not p["y"]]
-    some = [k for k, p in zip(rows, people, strict=True) if p["x=answered"] and not p["y"]]
+    none = [k for k, p in zip(rows, people, strict=True) if not p["x=response"] and not p["y"]]
+    some = [k for k, p in zip(rows, people, strict=True) if p["x=response"] and not p["y"]]
     most = np.abs(np.log(law[none])[:, None] - np.log(law[some])).max()
     (_, far) = no_response(survey, "x").values()
     assert most == pytest.approx(far)

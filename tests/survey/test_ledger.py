@@ -125,7 +125,7 @@ def test_bits_of_unary_are_counted_as_they_were_settled():
         )
         assert total.distance(x, other) == told
         assert total.distance(x, other) <= 3 * (other - x)
-        ratio = [survey.channels["use"].worst_ratio(x, other) for survey in (both, alone)]
+        ratio = [survey.channels["use"].distribution.ratio(x, other) for survey in (both, alone)]
         assert at_most_exp(ratio[0] * ratio[1], total.distance(x, other))
 
 

@@ -16,7 +16,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from metricldp.reports.device import Device
 
 from checks import every_report_of, people_of
 from metricldp import (
@@ -37,6 +36,7 @@ from metricldp import (
 )
 from metricldp.cli.main import main
 from metricldp.reports.bytes import pack, unpack
+from metricldp_core.device import Device
 from metricldp_core.random_words import Words
 from vectors import Recorded
 
@@ -86,8 +86,8 @@ def test_files_hold_it_and_the_fingerprint_covers_it(kind):
         assert again == survey
     assert list(survey.to_dict()["attributes"]) == ["x", "z"]
     assert list(survey.asked) == ["x", "z"]
-    assert list(survey.fields) == ["x", "x=answered", "z"]
-    assert '"x=answered":{"keep":' in survey.canonical
+    assert list(survey.fields) == ["x", "x=response", "z"]
+    assert '"x=response":{"keep":' in survey.canonical
     assert survey.certify().holds
     assert "optional; mechanism" in " ".join(str(survey.explain()).split())
     required = Survey.from_dict(
@@ -133,7 +133,7 @@ def test_the_norm_shares_out_what_is_optional_as_well():
 def test_nothing_in_any_form_is_one_and_the_same_report(kind):
     """So no byte tells how the value was missing, and none whether, but for the coins."""
     survey = Survey.design({"x": KINDS[kind]})
-    device = Device(survey)
+    device = Device(survey.client_manifest)
     reports = {device.from_tape({}, Words(Recorded("one")))}
     reports |= {device.from_tape({"x": nothing}, Words(Recorded("one"))) for nothing in NOTHING}
     assert len(reports) == 1
@@ -146,7 +146,7 @@ def test_the_law_of_a_report_is_that_of_two_attributes():
     table, laws = every_report_of(survey)
     reports = pack(survey, table)
     laws = {tuple(p.values()): law for p, law in zip(people_of(survey), laws, strict=True)}
-    device, n = Device(survey), 8_000
+    device, n = Device(survey.client_manifest), 8_000
     for value, place in ((0, (0, 1)), (2, (2, 1)), (None, (1, 0))):
         drawn = Counter(
             device.from_tape({"x": value}, Words(Recorded(f"{value} {k}"))) for k in range(n)
@@ -225,10 +225,10 @@ def apart_at_most(ledger, values):
     for x, other in itertools.product(values, repeat=2):
         total = Fraction(0)
         for entry in ledger.entries:
-            may = "x=answered" in entry.called
+            may = "x=response" in entry.called
             total += max(
                 entry.distance("x", one, another)
-                + (entry.distance("x=answered", one, another) if may else 0)
+                + (entry.distance("x=response", one, another) if may else 0)
                 for one in ((x, None) if may else (x,))
                 for another in ((other, None) if may else (other,))
             )
@@ -276,11 +276,11 @@ def test_tables_and_devices_read_the_same_positions():
     )
     expected = {
         "x": [3, 5, 5, 5, 0],
-        "x=answered": [1, 0, 1, 0, 1],
+        "x=response": [1, 0, 1, 0, 1],
         "c": [0, 1, 2, 1, 1],
-        "c=answered": [1, 0, 1, 0, 1],
+        "c=response": [1, 0, 1, 0, 1],
         "v": [1, 5, 7, 5, 2],
-        "v=answered": [1, 0, 1, 0, 1],
+        "v=response": [1, 0, 1, 0, 1],
     }
     frames = {
         "dict": people,
@@ -346,7 +346,7 @@ def test_missing_takes_the_same_steps_as_a_value():
         (KINDS["categorical"], ["a", "c"]),
         (KINDS["ordinal"], ["low", "high"]),
     ):
-        device = Device(Survey.design({"x": kind}))
+        device = Device(Survey.design({"x": kind}).client_manifest)
         assert len(spread(device, [*values, None], clip=False)) == 1
         assert len(spread(device, [*values, None], clip=True)) == 1
         people = ({}, {"x": None}, {"x": values[0]})
@@ -359,12 +359,12 @@ def test_the_ledger_takes_the_words_that_it_says():
     survey = Survey.design({"x": Integer(0, 9, epsilon=1, optional=2, per=1)})
     ledger = Accountant()
     ledger.add(survey)
-    assert str(ledger.worst("x=answered")) == "x (response) no | yes: epsilon 2"
-    assert ledger.spent("x=answered", "no", "yes") == ledger.spent("x=answered", "yes", "no") == 2
-    assert ledger.spent("x=answered", "yes", "yes") == 0
+    assert str(ledger.worst("x=response")) == "x (response) no | yes: epsilon 2"
+    assert ledger.spent("x=response", "no", "yes") == ledger.spent("x=response", "yes", "no") == 2
+    assert ledger.spent("x=response", "yes", "yes") == 0
     for word in (None, 3, "maybe"):
         with pytest.raises(QueryError, match="is 'no' or 'yes'"):
-            ledger.spent("x=answered", "no", word)
+            ledger.spent("x=response", "no", word)
 
 
 @pytest.mark.parametrize(
@@ -385,13 +385,13 @@ def test_a_blank_of_a_kind_takes_the_steps_of_that_kind(kind, answers, nothing):
     """A form that sends texts tells by no step who left its field blank."""
     from test_steps import spread
 
-    device = Device(Survey.design({"x": KINDS[kind]}))
+    device = Device(Survey.design({"x": KINDS[kind]}).client_manifest)
     assert len(spread(device, [*answers, nothing], clip=True)) == 1
 
 
 def test_a_middle_that_a_short_float_cannot_say_is_still_no_answer():
     huge = Integer(2**53 - 3, 2**53 - 2, epsilon=1, optional=True, per=1)
-    device = Device(Survey.design({"x": huge}))
+    device = Device(Survey.design({"x": huge}).client_manifest)
     for nothing in ("", math.nan, np.float32(math.nan), None):
         assert device.from_tape({"x": nothing}, Words(Recorded("one"))) == device.from_tape(
             {}, Words(Recorded("one"))
@@ -467,7 +467,7 @@ def test_answers_are_unbiased_with_their_exact_error(case, every_tally):
 def test_without_reading_whether_it_was_answered_counts_would_be_wrong(every_tally):
     """The broken twin: those who did not answer would all be counted at the middle."""
     tallies, laws = every_tally
-    broken = np.array([tally.count({"x=answered": ["no", "yes"]}).value for tally in tallies])
+    broken = np.array([tally.count({"x=response": ["no", "yes"]}).value for tally in tallies])
     law = laws[tuple(place_of({"x": None, "y": "a"}).values())]
     assert law @ broken == pytest.approx(1)
     middle = Survey.design({"x": Integer(0, 2, epsilon=1, mechanism="geometric", per=1)})
