@@ -48,9 +48,14 @@ class Distribution(ABC):
     def invariance(self) -> Invariance:
         """What `ratio` depends on: both positions, their difference, or only whether they differ.
 
-        The proof then needs fewer pairs.
+        The proof then needs fewer pairs. The difference is that of cells of `grid`.
         """
         return "none"
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The sizes of the grid of which positions are the flattened cells."""
+        return (self.size,)
 
     @abstractmethod
     def draw(self, position: int, words: Words) -> int:

@@ -50,6 +50,11 @@ class Metric(ABC):
     kind: ClassVar[str]
     size: int
 
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The sizes of the grid of which positions are the flattened cells."""
+        return (self.size,)
+
     @abstractmethod
     def generating_pairs(self) -> Iterator[tuple[int, int]]:
         """Pairs of positions that imply all others by the triangle inequality."""
@@ -362,6 +367,10 @@ class Grid(Metric):
     @property
     def size(self) -> int:  # type: ignore[override]
         return prod(self.sizes)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return self.sizes
 
     @cached_property
     def _directions(self) -> list[tuple[tuple[int, ...], int]]:
