@@ -20,7 +20,7 @@ from math import log
 from typing import Any, ClassVar, Literal, Self
 
 from metricldp_core.canonical import Entry, word
-from metricldp_core.exact import CERTAIN, WORD, power, product
+from metricldp_core.exact import CERTAIN, WORD, power, product, upper
 from metricldp_core.random_words import Words
 
 MOST_POSITIONS = 1 << 20
@@ -181,12 +181,12 @@ class Threshold(Distribution):
     def ratio(self, x: int, other: int) -> Fraction:
         first, end = min(x, other), max(x, other)
         if self._equal:
-            return power(self._ratios[0], end - first)
+            return product([power(self._ratios[0], end - first)])
         return product(self._ratios[first:end])
 
     @cached_property
-    def _ratios(self) -> list[Fraction]:
-        known = {flip: quotient(WORD - flip, flip) for flip in set(self.flips)}
+    def _ratios(self) -> list[int]:
+        known = {flip: upper(quotient(WORD - flip, flip)) for flip in set(self.flips)}
         return [known[flip] for flip in self.flips]
 
     def largest_ratio(self) -> Fraction:
@@ -319,7 +319,11 @@ class Geometric(OneInteger):
         return magnitude * (1 - 2 * negative) * (not zero)
 
     def ratio(self, x: int, other: int) -> Fraction:
-        return power(self.step, abs(x - other))
+        return product([self.upper_ratio(abs(x - other))])
+
+    def upper_ratio(self, steps: int) -> int:
+        """The ratio of positions so many steps apart, in units of 2^-256."""
+        return power(upper(self.step), steps)
 
     @cached_property
     def step(self) -> Fraction:
@@ -458,14 +462,14 @@ class Matrix(Distribution):
         reaches = (max(row.entries) - min(row.entries) for row in self.rows)
         return product(self._power(k, steps) for k, steps in enumerate(reaches))
 
-    def _power(self, k: int, steps: int) -> Fraction:
-        """The ratio of entries of row k that differ by so many steps."""
+    def _power(self, k: int, steps: int) -> int:
+        """The ratio of entries of row k that differ by so many steps, in units of 2^-256."""
         if (k, steps) not in self._powers:
-            self._powers[k, steps] = self.rows[k].noise.ratio(0, steps)
+            self._powers[k, steps] = self.rows[k].noise.upper_ratio(steps)
         return self._powers[k, steps]
 
     @cached_property
-    def _powers(self) -> dict[tuple[int, int], Fraction]:
+    def _powers(self) -> dict[tuple[int, int], int]:
         return {}
 
     def to_data(self) -> dict[str, Any]:
