@@ -16,7 +16,7 @@ from math import floor, log10
 from typing import Any
 
 from metricldp_core.distributions import Memoised
-from metricldp_core.exact import ceil_of, decimal_of, exp_bounds, log_bounds, log_of
+from metricldp_core.exact import CERTAIN, ceil_of, decimal_of, exp_bounds, log_bounds, log_of
 from metricldp_core.manifest import Field, Manifest
 from metricldp_core.metrics import Graph, Line, Uniform
 from metricldp_core.values import Bins, Domain, Names, Points, Response, WholeNumbers
@@ -52,7 +52,7 @@ def largest_epsilon(field: Field) -> Fraction:
     assert field.metric is not None
     assert field.distribution is not None
     largest, ratio = field.metric.largest(), field.distribution.largest_ratio()
-    if field.stochastic or log_of(ratio) > float(largest) - 1e-9:
+    if field.stochastic or ratio >= CERTAIN or log_of(ratio) > float(largest) - 1e-9:
         return largest
     return min(largest, log_bounds(ratio)[1])
 
