@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -32,6 +34,7 @@ from metricldp.metrics import Lp, Metric
 from metricldp.survey import files
 from metricldp.survey.blocks import USUAL, Block, blocks_of
 from metricldp_core import manifest as core
+from metricldp_core.canonical import canonical
 from metricldp_core.distributions import SUPPORTED, Distribution, Table
 from metricldp_core.exact import decimal_of
 from metricldp_core.manifest import FORMAT, Manifest
@@ -326,6 +329,11 @@ class Agreement:
         """SHA-256 of the manifest: equal for surveys with the same devices."""
         return self.client_manifest.fingerprint
 
+    @cached_property
+    def presentation_digest(self) -> str:
+        """SHA-256 of the presentation as canonical JSON; the fingerprint does not cover it."""
+        return hashlib.sha256(canonical(self.presentation).encode("utf-8")).hexdigest()
+
     def verify(self, fingerprint: str) -> None:
         """Raise an error unless this is the survey that was published with this fingerprint."""
         said = fingerprint.strip().lower() if isinstance(fingerprint, str) else ""
@@ -388,6 +396,8 @@ def checked_presentation(
     if not isinstance(presentation, Mapping):
         raise InvalidSpecError(f"presentation is a table of languages, not {shown(presentation)}")
     for language, texts in presentation.items():
+        if not is_line(language):
+            raise InvalidSpecError(f"a language is a line of text, not {shown(language)}")
         if not isinstance(texts, Mapping) or not all(
             isinstance(t, Mapping) for t in texts.values()
         ):
@@ -400,11 +410,15 @@ def checked_presentation(
                 raise InvalidSpecError(f"[presentation.{language}] has {shown(name)}, not {there}")
             refuse_unknown(f"[presentation.{language}.{name}]", entry, ("title", "text", "labels"))
             labels = entry.get("labels", {})
-            said = [entry.get("title", ""), entry.get("text", "")]
-            said += labels.values() if isinstance(labels, Mapping) else [None]
-            if not all(isinstance(text, str) for text in said):
+            texts_of = [entry.get("title", ""), entry.get("text", "")]
+            texts_of += [*labels, *labels.values()] if isinstance(labels, Mapping) else [None]
+            if not all(isinstance(text, str) and not _SURROGATE.search(text) for text in texts_of):
                 raise InvalidSpecError(f"[presentation.{language}.{name}] has texts only")
     return MappingProxyType(dict(presentation))
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a pair, which is not a character and not in UTF-8."""
 
 
 def _restored(attribute: Attribute, stored: Distribution) -> Attribute:
