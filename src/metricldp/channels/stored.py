@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
@@ -31,7 +29,6 @@ from metricldp_core import distributions as core
 from metricldp_core.canonical import Entry
 from metricldp_core.distributions import SUPPORTED
 from metricldp_core.errors import InvalidManifestError
-from metricldp_core.exact import WORD
 from metricldp_core.levels import Additive, Extremal
 
 Prior = tuple[float, ...] | None
@@ -104,8 +101,5 @@ def _threshold(stored: core.Threshold) -> Threshold:
 
 
 def _geometric(stored: core.Geometric) -> Geometric:
-    """With the epsilon per step that the probability of a whole block implies."""
     noise = GeometricNoise(stored.zero, stored.digits, stored.block)
-    missing = Fraction(WORD - stored.block, WORD)
-    epsilon = -math.log1p(-float(missing)) / noise.length
-    return Geometric(stored.size, epsilon, noise)
+    return Geometric(stored.size, noise.epsilon, noise)
