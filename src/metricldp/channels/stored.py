@@ -59,6 +59,27 @@ def distribution_from(data: Any, size: int, place: str) -> core.Distribution:
     return found
 
 
+_KINDS = {
+    **{name: name for name in ("randomized-response", "geometric", "threshold", "unary", "matrix")},
+    **dict.fromkeys(("threshold-paper", "threshold-dummy"), "threshold"),
+    **dict.fromkeys(("extremal", "tight-constraints"), "extremal"),
+    **{name: name for name in ("additive", "memoised")},
+}
+"""The distributions that built-in mechanisms have."""
+
+
+def check_kind(mechanism: str, stored: core.Distribution, sizes: tuple[int, ...]) -> None:
+    """Reject a distribution that a mechanism for values of these sizes does not have."""
+    if (kind := _KINDS.get(mechanism, stored.kind)) != stored.kind:
+        raise InvalidSpecError(
+            f"mechanism {mechanism!r} has a distribution {kind!r}, not {stored.kind!r}"
+        )
+    if isinstance(stored, Additive) and stored.sizes != sizes:
+        raise InvalidSpecError(
+            f"the distribution has sizes {list(stored.sizes)}, needs {list(sizes)}"
+        )
+
+
 def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
     """The channel with this output distribution; a prior is for its estimator."""
     match stored:
