@@ -25,6 +25,7 @@ from metricldp.basics.text import guess, listed, shown
 from metricldp.channels.base import Channel
 from metricldp.channels.fields import Clear, Field
 from metricldp.channels.mechanism import Mechanism
+from metricldp.channels.memoised import Memoised
 from metricldp.channels.stored import (
     StoredMechanism,
     channel_of,
@@ -112,17 +113,9 @@ class Agreement:
                 kept[name] = made[names].metrics[names.index(name)]
                 continue
             try:
-                kept[name] = _kept(attribute, self.share)
-                if name in stored:
-                    settled[name] = _restored(attribute, stored[name])
-                    prior = getattr(settled[name].mechanism, "prior", None)
-                    channels[name] = channel_of(stored[name], prior)
-                else:
-                    settled[name], kept[name] = _settled(attribute, self.share)
-                    said = settled[name]
-                    channels[name] = said.mechanism.channel(said.size, kept[name], label=said.label)
-                    if said.mechanism.name not in registry.BUILT_IN:
-                        _check_kept(channels[name], kept[name], said)
+                settled[name], kept[name], channels[name] = _with_channel(
+                    attribute, self.share, stored.get(name)
+                )
             except (CertificateError, InvalidSpecError) as wrong:
                 raise InvalidSpecError(f"attribute {name}: {wrong}") from None
             fields[name] = channels[name].field
@@ -256,13 +249,15 @@ class Agreement:
             stored=stored,
             presentation=data.get("presentation"),
         )
-        if certify_steps(survey.client_manifest) <= MOST_VERIFIED:
+        if survey._steps <= MOST_VERIFIED:
             survey.check_guarantee()
         return survey
 
     @cached_property
     def _violation(self) -> str:
         """The first field whose integers break its metric, with its losses; empty if none does."""
+        from metricldp.survey.certify import one_report
+
         for field in self.client_manifest.fields:
             distribution, metric = field.distribution, field.metric
             if distribution is None or metric is None or distribution.kind not in SUPPORTED:
@@ -272,7 +267,18 @@ class Agreement:
             if not proof.holds:
                 loss, allowed = proof.tightest.loss, proof.tightest.limit.allowed
                 return f"{field.name} has a privacy loss of {loss:.9g}, allowed {allowed:.9g}"
+        for name in self.channels:
+            pair = one_report(self, name)
+            if pair is not None and not pair.holds:
+                loss, allowed = pair.loss, pair.limit.allowed
+                return f"one report of {name} has a loss of {loss:.9g}, allowed {allowed:.9g}"
         return ""
+
+    @property
+    def _steps(self) -> int:
+        """About how many elementary steps the proof takes, that of single reports included."""
+        memoised = [c.size for c in self.channels.values() if isinstance(c, Memoised)]
+        return certify_steps(self.client_manifest) + sum(size**3 >> 4 for size in memoised)
 
     def check_guarantee(self) -> None:
         """Raise an error if the integers of the survey break its guarantee; examined once."""
@@ -441,6 +447,20 @@ def checked_presentation(
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a pair, which is not a character and not in UTF-8."""
+
+
+def _with_channel(
+    attribute: Attribute, share: Fraction, stored: Distribution | None
+) -> tuple[Attribute, Metric, Channel]:
+    """An attribute with its mechanism, what its channel has to keep, and the channel."""
+    if stored is not None:
+        attribute, metric = _restored(attribute, stored), _kept(attribute, share)
+        return attribute, metric, channel_of(stored, getattr(attribute.mechanism, "prior", None))
+    attribute, metric = _settled(attribute, share)
+    channel = attribute.mechanism.channel(attribute.size, metric, label=attribute.label)
+    if attribute.mechanism.name not in registry.BUILT_IN:
+        _check_kept(channel, metric, attribute)
+    return attribute, metric, channel
 
 
 def _restored(attribute: Attribute, stored: Distribution) -> Attribute:
