@@ -172,7 +172,7 @@ def certify(survey: Agreement) -> Certificate:
             proof = verify.prove(field.name, field.distribution, metric)
         near = proof.tightest
         labels = tuple(_label(survey, names, position) for position in (near.x, near.other))
-        one = _one_report(survey, field.name) if len(names) == 1 else None
+        one = one_report(survey, field.name) if len(names) == 1 else None
         mechanism = survey.mechanisms[names[0]].name
         name = ", ".join(names)
         proofs.append(Proof(name, mechanism, proof, (labels[0], labels[1]), one))
@@ -203,7 +203,7 @@ def _label(survey: Agreement, names: Sequence[str], position: int) -> str:
     return ", ".join(reversed(parts))
 
 
-def _one_report(survey: Agreement, name: str) -> verify.Pair | None:
+def one_report(survey: Agreement, name: str) -> verify.Pair | None:
     """The tightest pair of a single report, if all reports of a value together guarantee less."""
     channel, kept = survey.channels.get(name), survey.kept.get(name)
     if not isinstance(channel, Memoised) or kept is None:
