@@ -145,15 +145,25 @@ def examined(distribution: Distribution, metric: Metric) -> Iterator[tuple[int, 
     """
     if distribution.invariance == "all":
         return iter([metric.smallest()])
-    if distribution.invariance == "difference":
+    if _by_difference(distribution, metric):
         return metric.representatives()
     return metric.generating_pairs()
+
+
+def _by_difference(distribution: Distribution, metric: Metric) -> bool:
+    """Whether pairs of cells with the same difference have the same ratio and distance.
+
+    A difference of cells determines that of their positions, but not the other way round: the
+    positions 0 and 1 are neighbours in a row of a grid, 3 and 4 can be in different rows.
+    """
+    same = distribution.grid in ((metric.size,), metric.grid)
+    return distribution.invariance == "difference" and same
 
 
 def steps(distribution: Distribution, metric: Metric) -> int:
     """About how many elementary steps a proof takes."""
     if distribution.invariance == "all":
         return distribution.cost
-    if distribution.invariance == "difference":
+    if _by_difference(distribution, metric):
         return distribution.cost * sum(1 for _ in metric.representatives())
     return distribution.cost * metric.count()

@@ -44,6 +44,8 @@ from metricldp_core.exact import WORD, at_most_exp, exp_bounds
 from metricldp_core.random_words import Words
 
 SIZES = (2, 3, 5)
+LOOSE = {"memoised", "condensed", "histogram-threshold"}
+"""Mechanisms whose worst ratio is below the limit by more than rounding."""
 EPSILONS = (Fraction(1, 20), Fraction(3, 10), Fraction(1), Fraction(4))
 
 SETTINGS = [
@@ -92,7 +94,7 @@ def test_loss_is_within_the_metric_and_what_certify_says(name, size, epsilon):
         assert pair.ratio == enumerated_ratio(laws[pair.x], laws[pair.other])
         # Nothing is given away either: within 2^-40 of the limit.
         wasted = at_most_exp(pair.ratio * (1 + Fraction(1, 1 << 40)), pair.allowed)
-        assert wasted == (not channel.tight)
+        assert wasted == (name in LOOSE)
 
 
 @each_setting
