@@ -23,6 +23,7 @@ from metricldp_core.values import Bins, Domain, Names, Points, Response, WholeNu
 
 LARGEST_FACTOR = 13
 """From this epsilon on factors are written as powers of e."""
+PUBLIC = "The value is sent without protection."
 _MOST_NAMES = 5
 
 
@@ -239,7 +240,7 @@ def sentences(manifest: Manifest) -> list[str]:
             found.append(f"{names}: {group_guarantee(field)}")
     for field in manifest.fields:
         if field.distribution is None:
-            found.append(f"{field.name}: The value is sent without protection.")
+            found.append(f"{field.name}: {PUBLIC}")
     together = total_epsilon(manifest)
     found.append(
         f"All attributes together: A report is {times(together)} for one respondent as for another "

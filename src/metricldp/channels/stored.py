@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
@@ -31,7 +29,6 @@ from metricldp_core import distributions as core
 from metricldp_core.canonical import Entry
 from metricldp_core.distributions import SUPPORTED
 from metricldp_core.errors import InvalidManifestError
-from metricldp_core.exact import WORD
 from metricldp_core.levels import Additive, Extremal
 
 Prior = tuple[float, ...] | None
@@ -60,6 +57,27 @@ def distribution_from(data: Any, size: int, place: str) -> core.Distribution:
     except InvalidManifestError as error:
         raise InvalidSpecError(str(error).replace("manifest", "survey file", 1)) from None
     return found
+
+
+_KINDS = {
+    **{name: name for name in ("randomized-response", "geometric", "threshold", "unary", "matrix")},
+    **dict.fromkeys(("threshold-paper", "threshold-dummy"), "threshold"),
+    **dict.fromkeys(("extremal", "tight-constraints"), "extremal"),
+    **{name: name for name in ("additive", "memoised")},
+}
+"""The distributions that built-in mechanisms have."""
+
+
+def check_kind(mechanism: str, stored: core.Distribution, sizes: tuple[int, ...]) -> None:
+    """Reject a distribution that a mechanism for values of these sizes does not have."""
+    if (kind := _KINDS.get(mechanism, stored.kind)) != stored.kind:
+        raise InvalidSpecError(
+            f"mechanism {mechanism!r} has a distribution {kind!r}, not {stored.kind!r}"
+        )
+    if isinstance(stored, Additive) and stored.sizes != sizes:
+        raise InvalidSpecError(
+            f"the distribution has sizes {list(stored.sizes)}, needs {list(sizes)}"
+        )
 
 
 def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
@@ -104,8 +122,5 @@ def _threshold(stored: core.Threshold) -> Threshold:
 
 
 def _geometric(stored: core.Geometric) -> Geometric:
-    """With the epsilon per step that the probability of a whole block implies."""
     noise = GeometricNoise(stored.zero, stored.digits, stored.block)
-    missing = Fraction(WORD - stored.block, WORD)
-    epsilon = -math.log1p(-float(missing)) / noise.length
-    return Geometric(stored.size, epsilon, noise)
+    return Geometric(stored.size, noise.epsilon, noise)

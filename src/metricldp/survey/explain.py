@@ -249,7 +249,7 @@ def explain(
     for name, attribute in survey.asked.items():
         if attribute.public_ends is not None:
             title = f"{name}: a public weight from {' to '.join(map(plain, attribute.public_ends))}"
-            sections.append(Section(title, "It is sent without protection."))
+            sections.append(Section(title, core.PUBLIC))
             continue
         section = _section(survey, name)
         sections.append(section)
