@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from metricldp_core.distributions import Distribution
+from metricldp_core.distributions import Distribution, Invariance
 from metricldp_core.errors import InvalidManifestError
 from metricldp_core.exact import log_of
 from metricldp_core.manifest import Manifest
@@ -137,23 +137,35 @@ def prove(name: str, distribution: Distribution, metric: Metric) -> Proof:
     return Proof(name, distribution.kind, tuple(found), metric.count())
 
 
+def invariance(distribution: Distribution, metric: Metric) -> Invariance:
+    """What the ratio depends on, for the pairs of this metric.
+
+    A ratio that depends on the difference of cells says nothing about pairs with the same
+    difference in other cells, or along a line.
+    """
+    cells = getattr(distribution, "sizes", ())
+    if len(cells) > 1 and getattr(metric, "sizes", ()) != cells:
+        return "none"
+    return distribution.invariance
+
+
 def examined(distribution: Distribution, metric: Metric) -> Iterator[tuple[int, int]]:
     """The generating pairs; of equivalent ones that with the smallest distance.
 
     If the ratio is the same for all pairs, a pair at the smallest distance is enough. If it depends
     on the difference of positions alone, as the metric does, one pair for each difference is.
     """
-    if distribution.invariance == "all":
+    if invariance(distribution, metric) == "all":
         return iter([metric.smallest()])
-    if distribution.invariance == "difference":
+    if invariance(distribution, metric) == "difference":
         return metric.representatives()
     return metric.generating_pairs()
 
 
 def steps(distribution: Distribution, metric: Metric) -> int:
     """About how many elementary steps a proof takes."""
-    if distribution.invariance == "all":
+    if invariance(distribution, metric) == "all":
         return distribution.cost
-    if distribution.invariance == "difference":
+    if invariance(distribution, metric) == "difference":
         return distribution.cost * sum(1 for _ in metric.representatives())
     return distribution.cost * metric.count()

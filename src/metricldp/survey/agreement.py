@@ -216,20 +216,20 @@ class Agreement:
             attributes[name] = attribute = from_dict(entry, name)
             place = f"attribute {name}: distribution"
             if numbers[0] is not None:
-                stored[name] = distribution_from(numbers[0], attribute.size, place)
+                stored[name] = distribution_from(numbers[0], (attribute.size,), place)
             elif not attribute.is_public and name not in grouped:
                 _check_designed(name, attribute)
             if (numbers[1] is None) != (attribute.optional is None):
                 raise InvalidSpecError(f"attribute {name} has response if it is optional, else not")
             if numbers[1] is not None:
-                stored[response_of(name)] = distribution_from(numbers[1], 2, place)
+                stored[response_of(name)] = distribution_from(numbers[1], (2,), place)
         joint = {}
         for names, group in groups.items():
             joint[names] = group.get("mechanism", USUAL)
             if "distribution" in group:
-                size = math.prod(attributes[n].size for n in names if n in attributes)
+                sizes = tuple(attributes[n].size for n in names if n in attributes)
                 place = f"group {'+'.join(names)}: distribution"
-                stored["+".join(names)] = distribution_from(group["distribution"], size, place)
+                stored["+".join(names)] = distribution_from(group["distribution"], sizes, place)
         norm = data.get("norm")
         survey = cls.fixed(
             attributes,
