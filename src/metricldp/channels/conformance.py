@@ -254,7 +254,7 @@ def _encode(case: _Case) -> str:
     return _surprise(case, [drawn[mixed == x] for x in range(case.size)])
 
 
-def _blur(case: _Case) -> str:
+def _draw(case: _Case) -> str:
     words, bits = Words(case.randomness().draw), case.channel.bits
     drawn = []
     for x in range(case.size):
@@ -275,7 +275,7 @@ _CHECKS: dict[str, Callable[[_Case], str]] = {
     "bits": _field,
     "saved data": _words,
     "encode": _encode,
-    "blur": _blur,
+    "draw": _draw,
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
@@ -109,6 +108,4 @@ def _threshold(stored: core.Threshold) -> Threshold:
 def _geometric(stored: core.Geometric) -> Geometric:
     """With the epsilon per step that the probability of a whole block implies."""
     noise = GeometricNoise(stored.zero, stored.digits, stored.block)
-    missing = Fraction(WORD - stored.block, WORD)
-    epsilon = -math.log1p(-float(missing)) / noise.length
-    return Geometric(stored.size, epsilon, noise)
+    return Geometric(stored.size, math.log(WORD / stored.block) / noise.length, noise)
