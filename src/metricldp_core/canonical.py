@@ -18,6 +18,8 @@ from typing import Any, NoReturn
 from metricldp_core.errors import InvalidManifestError
 
 LARGEST_NUMBER = 1 << 53
+LARGEST_FRACTION = 1 << 40
+"""Of distances, which are logarithms, and of widths."""
 _WORD = re.compile("[0-9a-f]{16}")
 _FRACTION = re.compile("[1-9][0-9]{0,1999}(/[1-9][0-9]{0,1999})?")
 
@@ -170,6 +172,6 @@ class Entry:
         """A positive fraction in lowest terms, as text such as 3/2."""
         matches = isinstance(found, str) and _FRACTION.fullmatch(found)
         fraction = Fraction(str(found)) if matches else Fraction(0)
-        if not fraction or str(fraction) != found:
-            self.reject(f"needs {key}, a positive fraction such as 3/2")
+        if not 0 < fraction <= LARGEST_FRACTION or str(fraction) != found:
+            self.reject(f"needs {key}, a positive fraction such as 3/2, at most 2^40")
         return fraction

@@ -20,7 +20,7 @@ from math import log
 from typing import Any, ClassVar, Literal, Self
 
 from metricldp_core.canonical import Entry, word
-from metricldp_core.exact import WORD, power, shortened
+from metricldp_core.exact import CERTAIN, WORD, power, shortened
 from metricldp_core.random_words import Words
 
 MOST_POSITIONS = 1 << 20
@@ -28,8 +28,6 @@ MOST_BITS = 1 << 21
 """Bits of a report: 256 kB."""
 LARGEST_ENTRY = 1 << 31
 """Entries and ends of windows of the matrix mechanism, either way."""
-CERTAIN = Fraction(1 << (1 << 12))
-"""Stands for the ratio of positions that a report can distinguish with certainty."""
 _NEVER = -100.0
 """In place of the logarithm of 0; those of positive weights are from 0 to 45."""
 Invariance = Literal["none", "difference", "all"]
@@ -48,9 +46,14 @@ class Distribution(ABC):
     def invariance(self) -> Invariance:
         """What `ratio` depends on: both positions, their difference, or only whether they differ.
 
-        The proof then needs fewer pairs.
+        The proof then needs fewer pairs. The difference is that of cells of `grid`.
         """
         return "none"
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The sizes of the grid of which positions are the flattened cells."""
+        return (self.size,)
 
     @abstractmethod
     def draw(self, position: int, words: Words) -> int:

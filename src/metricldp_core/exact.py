@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 WORD = 1 << 64
 """Probabilities are integers over this denominator, everywhere."""
 _LONG = 1 << 12
 """Binary digits of a denominator from which on a ratio is rounded up."""
+CERTAIN = Fraction(1 << _LONG)
+"""Stands for this ratio and all above it, and for positions that a report distinguishes with
+certainty. No distance allows it."""
+_PRECISIONS = (256, 1024)
+"""Binary digits of an enclosure of e^E, until it decides."""
 
 
+@lru_cache(maxsize=1 << 10)
 def exp_bounds(exponent: Fraction, precision: int = 256) -> tuple[Fraction, Fraction]:
     """Two fractions with lower <= e^exponent <= upper, close to 2^-precision relative."""
     if exponent < 0:
@@ -24,15 +31,15 @@ def exp_bounds(exponent: Fraction, precision: int = 256) -> tuple[Fraction, Frac
     halvings = math.ceil(exponent).bit_length() + 8
     scale = precision + 2 * halvings + 16
     one = 1 << scale
-    numerator, denominator = exponent.numerator, exponent.denominator << halvings
-    # The Taylor series of the halved exponent, which is below 2^-8: every term is truncated down.
-    # For the upper bound the remainder and one unit for each truncation are added.
+    halved = (exponent.numerator << scale - halvings) // exponent.denominator
+    # The Taylor series of the halved exponent, which is below 2^-8: the exponent and every term are
+    # truncated down. For the upper bound the remainder and two units for each truncation are added.
     term, lower_sum, terms = one, one, 0
     while term:
         terms += 1
-        term = term * numerator // (denominator * terms)
+        term = (term * halved >> scale) // terms
         lower_sum += term
-    upper_sum = lower_sum + 2 * terms + 2
+    upper_sum = lower_sum + 4 * terms + 4
     for _ in range(halvings):
         lower_sum = lower_sum * lower_sum >> scale
         upper_sum = (upper_sum * upper_sum >> scale) + 1
@@ -42,20 +49,21 @@ def exp_bounds(exponent: Fraction, precision: int = 256) -> tuple[Fraction, Frac
 def at_most_exp(ratio: Fraction, exponent: Fraction) -> bool:
     """Whether ratio <= e^exponent, decided without rounding.
 
-    e to a rational power other than 0 is irrational, so a higher precision always decides.
+    e to a rational power other than 0 is irrational, so a higher precision decides. A ratio that
+    1,024 digits do not decide counts as too large.
     """
     if exponent == 0:
         return ratio <= 1
-    if exponent > 0 and ratio.numerator <= ratio.denominator << floor_of(exponent):
-        return True  # because 2 < e
-    precision = 256
-    while True:
+    digits = ratio.numerator.bit_length() - ratio.denominator.bit_length() + 1
+    if exponent > 0 and floor_of(exponent) >= digits:
+        return True  # because 2 < e, and ratio < 2^digits
+    for precision in _PRECISIONS:
         lower, upper = exp_bounds(exponent, precision)
         if ratio <= lower:
             return True
         if ratio >= upper:
             return False
-        precision *= 2
+    return False
 
 
 def log_bounds(value: Fraction) -> tuple[Fraction, Fraction]:
@@ -86,7 +94,9 @@ def log_of(ratio: Fraction) -> float:
 
 
 def shortened(ratio: Fraction) -> Fraction:
-    """The ratio; if its denominator has more than 4,096 bits, rounded up to 512 of them."""
+    """The ratio, at most CERTAIN; if its denominator is long, rounded up to 512 binary digits."""
+    if ratio >= CERTAIN:
+        return CERTAIN
     if ratio.denominator.bit_length() <= _LONG:
         return ratio
     return Fraction(ceil_of(ratio * (1 << _LONG // 8)), 1 << _LONG // 8)

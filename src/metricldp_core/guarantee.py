@@ -16,7 +16,7 @@ from math import floor, log10
 from typing import Any
 
 from metricldp_core.distributions import Memoised
-from metricldp_core.exact import ceil_of, decimal_of, exp_bounds, log_bounds, log_of
+from metricldp_core.exact import CERTAIN, ceil_of, decimal_of, exp_bounds, log_bounds, log_of
 from metricldp_core.manifest import Field, Manifest
 from metricldp_core.metrics import Graph, Line, Uniform
 from metricldp_core.values import Bins, Domain, Names, Points, Response, WholeNumbers
@@ -52,7 +52,7 @@ def largest_epsilon(field: Field) -> Fraction:
     assert field.metric is not None
     assert field.distribution is not None
     largest, ratio = field.metric.largest(), field.distribution.largest_ratio()
-    if field.stochastic or log_of(ratio) > float(largest) - 1e-9:
+    if field.stochastic or ratio >= CERTAIN or log_of(ratio) > float(largest) - 1e-9:
         return largest
     return min(largest, log_bounds(ratio)[1])
 
@@ -73,16 +73,15 @@ def close_values(field: Field, k: int = 0) -> tuple[str, Fraction] | None:
     domain, metric = field.domains[k], field.metric
     if isinstance(metric, Uniform | None) or isinstance(domain, Response):
         return None
-    distance = _along(field, k)
     if domain.within is not None:
         words = f"one {domain.name} as for another within {_grouped(domain.within)}"
         if isinstance(domain, Names):
             words += " level" if domain.within == "1" else " levels"
-        epsilon = _within(domain, distance, Fraction(domain.within))
+        epsilon = epsilon_within(field, Fraction(domain.within), k)
     elif domain.ratio is not None:
         percent = f"{float(100 * Fraction(domain.ratio)):g}"
         words = f"one {domain.name} as for another that differs by {percent} %"
-        epsilon = _reached(domain, distance, lambda end: end * (1 + Fraction(domain.ratio or 0)))
+        epsilon = epsilon_by_ratio(field, Fraction(domain.ratio), k)
     elif len(field.domains) > 1:
         return None
     else:
@@ -107,8 +106,9 @@ def _along(field: Field, k: int) -> Distance:
     return lambda x, y: metric.distance(int(x) * stride, int(y) * stride)
 
 
-def _within(domain: Domain, distance: Distance, within: Fraction) -> Fraction:
-    """The largest epsilon of two values that are at most so far apart."""
+def epsilon_within(field: Field, within: Fraction, k: int = 0) -> Fraction:
+    """The largest epsilon of two values of attribute k that are at most so far apart."""
+    domain, distance = field.domains[k], _along(field, k)
     last: int = domain.size // 2 if getattr(domain, "cyclic", False) else domain.size - 1
     if isinstance(domain, Bins) and domain.given:
         return _reached(domain, distance, lambda end: end + within)
@@ -121,6 +121,11 @@ def _within(domain: Domain, distance: Distance, within: Fraction) -> Fraction:
     else:
         steps = max(within.numerator // within.denominator, 1)
     return distance(0, min(steps, last))
+
+
+def epsilon_by_ratio(field: Field, ratio: Fraction, k: int = 0) -> Fraction:
+    """The largest epsilon of two values of which one is larger by at most this part of it."""
+    return _reached(field.domains[k], _along(field, k), lambda end: end * (1 + ratio))
 
 
 def _reached(domain: Domain, distance: Distance, reach: Callable[[Fraction], Fraction]) -> Fraction:

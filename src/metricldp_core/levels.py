@@ -127,6 +127,10 @@ class Additive(OneInteger):
     def invariance(self) -> Invariance:
         return "difference"
 
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return self.sizes
+
     @cached_property
     def strides(self) -> tuple[int, ...]:
         """How many places one step along each attribute is."""

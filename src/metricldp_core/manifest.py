@@ -18,7 +18,7 @@ from typing import Any
 from metricldp_core import levels  # noqa: F401 - registers its distributions
 from metricldp_core.canonical import Entry, canonical, parsed
 from metricldp_core.distributions import MOST_BITS, SUPPORTED, Distribution, read_distribution
-from metricldp_core.metrics import Graph, Line, Metric, read_metric
+from metricldp_core.metrics import Grid, Line, Metric, Uniform, read_metric
 from metricldp_core.random_words import Words
 from metricldp_core.values import Domain, PublicWeight, Response, read_domain
 
@@ -149,21 +149,31 @@ def _field(entry: Entry) -> Field:
     if isinstance(domains[0], PublicWeight) and len(domains) == 1:
         entry.done()
         return Field(tuple(domains))
-    sizes = tuple(domain.size for domain in domains)
-    size = prod(sizes)
+    size = prod(domain.size for domain in domains)
     if len(domains) > 1 and any(not _can_be_joint(domain) for domain in domains):
         entry.reject("has attributes that cannot be randomized jointly")
     distribution = read_distribution(entry.entry("distribution"), SUPPORTED)
     if distribution.size != size:
         entry.reject(f"has a distribution of {distribution.size:,} positions, needs {size:,}")
     metric = read_metric(entry.entry("metric"), size)
-    cells = [getattr(part, "sizes", sizes) for part in (distribution, metric)]
-    if cells != [sizes, sizes] or (len(sizes) > 1 and isinstance(metric, Line | Graph)):
-        entry.reject("has a distribution or a metric that is not on the cells of its attributes")
-    if domains[0].stochastic and (getattr(metric, "ring", False) or isinstance(metric, Graph)):
-        entry.reject("has a metric that does not support values that are rounded at random")
+    if not _fits(metric, domains):
+        entry.reject("has a metric that does not fit its attributes")
     entry.done()
     return Field(tuple(domains), metric, distribution)
+
+
+def _fits(metric: Metric, domains: list[Domain]) -> bool:
+    """Whether a metric on positions is one on the values of these attributes.
+
+    `between_points` and the sentences about the guarantee rely on it.
+    """
+    if isinstance(metric, Uniform):
+        return True
+    if len(domains) > 1 or isinstance(metric, Grid):
+        return len(domains) > 1 and metric.grid == tuple(domain.size for domain in domains)
+    if isinstance(metric, Line):
+        return metric.ring == getattr(domains[0], "cyclic", False)
+    return not domains[0].stochastic
 
 
 def _can_be_joint(domain: Domain) -> bool:

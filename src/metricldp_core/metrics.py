@@ -8,6 +8,7 @@ distance is not the sum of the distances of two parts of a path. All distances a
 from __future__ import annotations
 
 import heapq
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,11 +18,12 @@ from itertools import product
 from math import ceil, floor, prod
 from typing import Any, ClassVar, Self
 
-from metricldp_core.canonical import LARGEST_NUMBER, Entry
-from metricldp_core.exact import at_most_exp, log_of
+from metricldp_core.canonical import LARGEST_FRACTION, LARGEST_NUMBER, Entry
+from metricldp_core.exact import CERTAIN, at_most_exp, log_of
 
 MOST_PAIRS = 1 << 20
 """Generating pairs that a manifest lists."""
+_LARGE = re.compile("[1-9][0-9]{15,1999}")
 _MOST_STEPS = 1 << 19
 """Steps in which all shortest paths are computed; longer ones are bounded."""
 
@@ -34,6 +36,8 @@ class Limit:
     linear: bool = False
 
     def allows(self, ratio: Fraction) -> bool:
+        if ratio >= CERTAIN:
+            return False
         if self.linear:
             return ratio <= 1 + self.epsilon
         return at_most_exp(ratio, self.epsilon)
@@ -49,6 +53,11 @@ class Metric(ABC):
 
     kind: ClassVar[str]
     size: int
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The sizes of the grid of which positions are the flattened cells."""
+        return (self.size,)
 
     @abstractmethod
     def generating_pairs(self) -> Iterator[tuple[int, int]]:
@@ -321,8 +330,8 @@ class Graph(Metric):
         pairs = [(x, x + 1) for x in range(size - 1)]
         if entry.has("pairs"):
             pairs = [_pair(entry, pair, size) for pair in entry.list("pairs", 1, MOST_PAIRS)]
-        lengths = tuple(_length(entry, n) for n in entry.list("lengths", len(pairs), len(pairs)))
-        found = cls(size, step, tuple(pairs), lengths)
+        numbers = entry.list("lengths", len(pairs), len(pairs))
+        found = cls(size, step, tuple(pairs), _lengths(entry, numbers, step))
         if len(found._listed) < len(pairs) or min(found.distances_from(0)) < 0:
             entry.reject("needs different pairs that connect all positions")
         return found
@@ -335,13 +344,17 @@ def _pair(entry: Entry, pair: object, size: int) -> tuple[int, int]:
     return x, entry.whole_of(pair[1], "pairs", x + 1, size - 1)
 
 
-def _length(entry: Entry, number: object) -> int:
-    """A positive integer, as text from 2^53 on."""
-    if isinstance(number, str):
-        length = entry.fraction_of(number, "lengths")
-        if length.denominator == 1 and length >= LARGEST_NUMBER:
-            return length.numerator
-    return entry.whole_of(number, "lengths", 1, LARGEST_NUMBER - 1)
+def _lengths(entry: Entry, numbers: list[Any], step: Fraction) -> tuple[int, ...]:
+    """Positive integers, as text from 2^53 on."""
+    lengths = tuple(
+        int(number)
+        if isinstance(number, str) and _LARGE.fullmatch(number)
+        else entry.whole_of(number, "lengths", 1, LARGEST_NUMBER - 1)
+        for number in numbers
+    )
+    if step * max(lengths) > LARGEST_FRACTION:
+        entry.reject("has a distance above 2^40")
+    return lengths
 
 
 @dataclass(frozen=True)
@@ -362,6 +375,10 @@ class Grid(Metric):
     @property
     def size(self) -> int:  # type: ignore[override]
         return prod(self.sizes)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return self.sizes
 
     @cached_property
     def _directions(self) -> list[tuple[tuple[int, ...], int]]:
@@ -444,17 +461,17 @@ class Grid(Metric):
     def read(cls, entry: Entry, size: int) -> Self:
         step = entry.fraction("step")
         sizes = tuple(entry.whole_of(n, "sizes", 2, size) for n in entry.list("sizes", 2, 8))
-        steps, lengths = [], []
+        steps, numbers = [], []
         for data in entry.list("steps", len(sizes), MOST_PAIRS):
             if not isinstance(data, list) or len(data) != len(sizes) + 1:
                 entry.reject("needs steps, lists of a number for each attribute and a length")
             pairs = zip(data[:-1], sizes, strict=True)
             steps.append(tuple(entry.whole_of(s, "steps", 0, n - 1) for s, n in pairs))
-            lengths.append(_length(entry, data[-1]))
+            numbers.append(data[-1])
         units = {tuple(int(d == k) for k in range(len(sizes))) for d in range(len(sizes))}
         if not units <= set(steps) or len(set(steps)) < len(steps) or not all(map(any, steps)):
             entry.reject("needs different steps, with one position along each attribute")
-        found = cls(sizes, step, tuple(steps), tuple(lengths))
+        found = cls(sizes, step, tuple(steps), _lengths(entry, numbers, step))
         if found.size != size or size * len(steps) > 32 * _MOST_STEPS:
             entry.reject("has sizes or steps that do not fit the distribution, or too many")
         return found

@@ -405,7 +405,16 @@ def read_domain(entry: Entry) -> Domain:
             found = PublicWeight(name, optional, low=low, high=high)
     else:
         entry.reject(f"has a kind {kind!r:.40} that is not supported")
-    return replace(found, within=_close(entry, "within"), ratio=_close(entry, "ratio"))
+    if optional and isinstance(found, Response | PublicWeight):
+        entry.reject("is optional, but is sent as it is or says whether there is a response")
+    found = replace(found, within=_close(entry, "within"), ratio=_close(entry, "ratio"))
+    if found.within is not None and (
+        kind not in ("integer", "continuous", "ordinal") or found.ratio
+    ):
+        entry.reject("has within, but no order or also a ratio")
+    if found.ratio is not None and not (isinstance(found, WholeNumbers | Bins) and found.low > 0):
+        entry.reject("has a ratio, but not whole numbers or bins above 0")
+    return found
 
 
 def _close(entry: Entry, key: str) -> str | None:

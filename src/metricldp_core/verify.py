@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from metricldp_core.distributions import Distribution, Invariance
+from metricldp_core.distributions import Distribution
 from metricldp_core.errors import InvalidManifestError
 from metricldp_core.exact import log_of
 from metricldp_core.manifest import Manifest
@@ -137,35 +137,33 @@ def prove(name: str, distribution: Distribution, metric: Metric) -> Proof:
     return Proof(name, distribution.kind, tuple(found), metric.count())
 
 
-def invariance(distribution: Distribution, metric: Metric) -> Invariance:
-    """What the ratio depends on, for the pairs of this metric.
-
-    A ratio that depends on the difference of cells says nothing about pairs with the same
-    difference in other cells, or along a line.
-    """
-    cells = getattr(distribution, "sizes", ())
-    if len(cells) > 1 and getattr(metric, "sizes", ()) != cells:
-        return "none"
-    return distribution.invariance
-
-
 def examined(distribution: Distribution, metric: Metric) -> Iterator[tuple[int, int]]:
     """The generating pairs; of equivalent ones that with the smallest distance.
 
     If the ratio is the same for all pairs, a pair at the smallest distance is enough. If it depends
     on the difference of positions alone, as the metric does, one pair for each difference is.
     """
-    if invariance(distribution, metric) == "all":
+    if distribution.invariance == "all":
         return iter([metric.smallest()])
-    if invariance(distribution, metric) == "difference":
+    if _by_difference(distribution, metric):
         return metric.representatives()
     return metric.generating_pairs()
 
 
+def _by_difference(distribution: Distribution, metric: Metric) -> bool:
+    """Whether pairs of cells with the same difference have the same ratio and distance.
+
+    A difference of cells determines that of their positions, but not the other way round: the
+    positions 0 and 1 are neighbours in a row of a grid, 3 and 4 can be in different rows.
+    """
+    same = distribution.grid in ((metric.size,), metric.grid)
+    return distribution.invariance == "difference" and same
+
+
 def steps(distribution: Distribution, metric: Metric) -> int:
     """About how many elementary steps a proof takes."""
-    if invariance(distribution, metric) == "all":
+    if distribution.invariance == "all":
         return distribution.cost
-    if invariance(distribution, metric) == "difference":
+    if _by_difference(distribution, metric):
         return distribution.cost * sum(1 for _ in metric.representatives())
     return distribution.cost * metric.count()

@@ -203,7 +203,11 @@ KINDS = "integer, continuous, ordinal and categorical attributes can be in a gro
             "no mechanism 'auto'; choose additive, tight-constraints, extremal, faces, hio, "
             "hio-hashing, planar",
         ),
-        ({("x", "y"): "planar"}, "faces, hio, hio-hashing, planar-laplace; did you mean"),
+        (
+            {("x", "y"): "planar"},
+            "choose additive, tight-constraints, extremal or a plug-in; did you mean "
+            "'planar-laplace'",
+        ),
         (
             {("x", "y"): None},
             "there is no mechanism None; choose additive, tight-constraints, extremal",

@@ -53,10 +53,6 @@ class Bracket(Protocol):
     def limits(self) -> tuple[float, float]:
         """What the sum is at least and at most, whoever the people are."""
 
-    @property
-    def words(self) -> str:
-        """Whom the functions were chosen for."""
-
     def raised(self, name: str, by: float) -> Bracket:
         """The same for a function that is larger by a number for everybody."""
 
@@ -240,17 +236,6 @@ class Estimate:
                 "use 'auto' or 'normal'"
             )
         return method
-
-    def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
-        """What the interval is, in words, and what has to be true for it to hold."""
-        chosen = self.method(level, method)
-        if chosen == NORMAL:
-            return "normal interval: the sum of many errors is nearly normal"
-        assert self.bracket is not None
-        planned = f"planned for {self.bracket.words}, valid for all"
-        if chosen != BERNSTEIN:
-            return f"envelope interval, {planned}: the sum of many errors is nearly normal"
-        return f"Bernstein's inequality, {planned}: no approximation"
 
     def _unscaled(self) -> Estimate:
         """As the sum that the bracket is of."""

@@ -128,10 +128,6 @@ class CircularMean(Estimate):
             raise QueryError(f"there is no {method} interval of a circular mean; use 'normal'")
         return NORMAL
 
-    def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
-        self.method(level, method)
-        return "directions whose perpendicular component may be zero; it is nearly normal"
-
     def nearest(self, number: float) -> float:
         """The same direction as a number, at most half a period from the value."""
         apart = (number - self.value + self.period / 2) % self.period - self.period / 2

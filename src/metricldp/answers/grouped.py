@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, overload
 
 from metricldp.answers.answer import Estimate
-from metricldp.answers.by import By, cells
+from metricldp.answers.by import By, Cells, cells
 from metricldp.answers.conditions import Where, all_of
 from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.quantiles import Quantile
@@ -57,6 +57,11 @@ class Grouped:
         """The condition that all groups of a table meet, for its label."""
         return "" if where is None else f" among {parse_all(self._described, where)[0].words}"
 
+    def _label(self, what: str, attribute: str | None, groups: Cells, where: Where | None) -> str:
+        """Of a table of groups, when the attribute has been checked."""
+        of = "" if attribute is None else f" {attribute}"
+        return f"{what}{of} by {groups.names}{self._among(where)}"
+
     def _by(
         self,
         by: By,
@@ -67,7 +72,7 @@ class Grouped:
     ) -> EstimateTable:
         """The same query for each group; layouts are planned once for all of them."""
         groups = cells(self._described, by, where, attribute)
-        label = f"{label} by {groups.names}{self._among(where)}"
+        label = self._label(label, attribute, groups, where)
         with self._planned_for_many(len(groups.clauses)):
             return groups.table(where, label, query)
 
@@ -165,8 +170,9 @@ class Grouped:
         """
         if by is None:
             return self._sum_of(attribute, where, target)
-        label = f"sum of {attribute}"
-        return self._by(by, where, label, lambda g: self._sum_of(attribute, g, target), attribute)
+        return self._by(
+            by, where, "sum of", lambda g: self._sum_of(attribute, g, target), attribute
+        )
 
     @overload
     def mean(
@@ -197,8 +203,7 @@ class Grouped:
         """
         if by is None:
             return self._mean_of(attribute, where, target)
-        label = f"mean {attribute}"
-        return self._by(by, where, label, lambda g: self._mean_of(attribute, g, target), attribute)
+        return self._by(by, where, "mean", lambda g: self._mean_of(attribute, g, target), attribute)
 
 
 class WithQuantiles(Grouped):
@@ -258,4 +263,4 @@ class WithQuantiles(Grouped):
         if by is None:
             return query(where)
         (q,) = checked_all([q], ISOTONIC)
-        return self._by(by, where, f"{q:g}-quantile of {attribute}", query, attribute)
+        return self._by(by, where, f"{q:g}-quantile of", query, attribute)

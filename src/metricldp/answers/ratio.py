@@ -129,11 +129,6 @@ class Ratio(Estimate):
             return super().method(level, method)
         return self.above.ask(self.above.likely).method(level, method)
 
-    def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
-        if self.above is None or method in (AUTO, NORMAL):
-            return super().rests_on(level, method)
-        return self.above.ask(self.above.likely).rests_on(level, method)
-
     def scaled(self, factor: float, unit: str) -> Ratio:
         found = super().scaled(factor, unit)
         assert isinstance(found, Ratio)

@@ -47,10 +47,11 @@ class Statistics(WithQuantiles, Tallied):
         """The variance of a numeric attribute among the respondents who meet a condition."""
         if by is None:
             return moments.variance(self, attribute, where, target)._reported()
-        label = f"variance of {attribute}"
-        return self._by(
-            by, where, label, lambda g: self.variance(attribute, g, target=target), attribute
-        )
+
+        def query(group: Where | None) -> Estimate:
+            return self.variance(attribute, group, target=target)
+
+        return self._by(by, where, "variance of", query, attribute)
 
     @overload
     def std(
@@ -78,10 +79,11 @@ class Statistics(WithQuantiles, Tallied):
         """The standard deviation of a numeric attribute: the root of its variance."""
         if by is None:
             return moments.std(self, attribute, where, target)._reported()
-        label = f"standard deviation of {attribute}"
-        return self._by(
-            by, where, label, lambda g: self.std(attribute, g, target=target), attribute
-        )
+
+        def query(group: Where | None) -> Estimate:
+            return self.std(attribute, group, target=target)
+
+        return self._by(by, where, "standard deviation of", query, attribute)
 
     def covariance(
         self, x: str, y: str, where: Where | None = None, *, target: str = RESPONDENTS

@@ -202,15 +202,11 @@ def trend(
     )
     bottom = people.smooth(float(spread), [(1.0, {attribute: apart**2})], attribute, "")
     unit = f"per {attribute}" if not described.named else f"per level of {attribute}"
-    slope = _named(top / bottom, top.question, unit)
+    slope = replace(top / bottom, question=top.question, unit=unit, notes=())
     statistic = (top.value / top.stderr) ** 2 if top.stderr else 0.0
     p = _chi_square_p_value(statistic, 1)
-    findings = "the fraction rises" if slope.value > 0 else "the fraction falls", _NO_TREND
+    findings = "the fraction rises" if top.value > 0 else "the fraction falls", _NO_TREND
     return TestResult(said, statistic, 1, p, target, notes, slope, findings)
-
-
-def _named(answer: Estimate, question: str, unit: str) -> Estimate:
-    return replace(answer, question=question, unit=unit, notes=())
 
 
 def _chi_square_p_value(statistic: float, df: int) -> float:

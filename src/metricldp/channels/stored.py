@@ -57,7 +57,7 @@ def distribution_from(data: Any, sizes: tuple[int, ...], place: str) -> core.Dis
         found = core.read_distribution(entry, SUPPORTED)
         if found.size != size:
             entry.reject(f"has {found.size:,} positions, the attribute has {size:,}")
-        if getattr(found, "sizes", sizes) != sizes:
+        if found.grid not in ((size,), sizes):
             entry.reject(f"is not on cells of {' x '.join(map(str, sizes))}")
     except InvalidManifestError as error:
         raise InvalidSpecError(str(error).replace("manifest", "survey file", 1)) from None

@@ -11,7 +11,8 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from metricldp_core.canonical import Entry, word
-from metricldp_core.distributions import CERTAIN, Distribution, Invariance
+from metricldp_core.distributions import Distribution, Invariance
+from metricldp_core.exact import CERTAIN
 from metricldp_core.random_words import Words
 
 
