@@ -229,4 +229,3 @@ def check_of_survey(survey: Agreement, one: Mapping[str, Any]) -> list[str]:
         found = reason(unpack, survey, [bytes.fromhex(vector["report"])])
         wrong += [] if found == vector["reason"] else [f"{found}, not {vector['reason']}"]
     return wrong
-

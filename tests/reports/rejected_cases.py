@@ -14,7 +14,6 @@ from metricldp import (
     Continuous,
     Graph,
     Integer,
-    Lp,
     Matrix,
     Ordinal,
     SensitiveSet,
@@ -27,7 +26,6 @@ from metricldp.survey import files
 from metricldp_core.canonical import canonical, word
 from metricldp_core.device import Device
 from metricldp_core.errors import InvalidManifestError
-from metricldp_core.exact import WORD
 from metricldp_core.manifest import Manifest
 
 DELETED = object()
@@ -65,9 +63,7 @@ def _designed():
         "geometric": {"x": Integer(0, 9, **line, **geometric)},
         "response": {"x": Categorical(list("abc"), epsilon=1, **response)},
         "threshold": {"x": Integer(0, 3, **line, mechanism="threshold")},
-        "unary": {
-            "x": Categorical(list("abc"), epsilon=1, metric=Graph(edges), mechanism="unary")
-        },
+        "unary": {"x": Categorical(list("abc"), epsilon=1, metric=Graph(edges), mechanism="unary")},
         "sensitive": {
             "x": Categorical(list("abcd"), epsilon=1, metric=SensitiveSet(["a"]), mechanism="unary")
         },
@@ -352,7 +348,9 @@ def manifests():
     bits = changed(bits, F + "flips", [["7" * 16, (1 << 20) - 1]])
     many = [changed(bits["fields"][0], "attributes.0.name", f"x{k}") for k in range(3)]
     text = canonical({**bits, "fields": many})
-    found.append(_rejected(text, "reports that are too long", "manifest", "more than 262,144 bytes"))
+    found.append(
+        _rejected(text, "reports that are too long", "manifest", "more than 262,144 bytes")
+    )
     return {"rejected_manifests": found}
 
 
@@ -491,7 +489,10 @@ def surveys():
         found.append(_rejected_file("toml", text, because, message))
     text = files.to_toml(valid["geometric"])
     named = [("an equals sign", '"a=b"'), ("an empty text", '""'), ("a line break", '"a\\nb"')]
-    texts = [(f"{what} as a name", text.replace("s.x", f"s.{name}"), "name must be") for what, name in named]
+    texts = [
+        (f"{what} as a name", text.replace("s.x", f"s.{name}"), "name must be")
+        for what, name in named
+    ]
     texts += [
         ("not TOML", text.replace("[attributes.x]", "[attributes.x"), "not a TOML file"),
         ("a key twice", text.replace("low = 0", "low = 0\nlow = 1"), "not a TOML file"),

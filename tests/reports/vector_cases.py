@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 
 import rejected_cases
+
 from metricldp import (
     Categorical,
     Continuous,
@@ -147,8 +148,12 @@ def stated(distribution, metric, domain=None):
 
 def everyone(found):
     """Each value twice."""
-    return found.reports([{"x": x % found.device.manifest.fields[0].distribution.size}
-                          for x in range(2 * found.device.manifest.fields[0].distribution.size)])
+    return found.reports(
+        [
+            {"x": x % found.device.manifest.fields[0].distribution.size}
+            for x in range(2 * found.device.manifest.fields[0].distribution.size)
+        ]
+    )
 
 
 # Distributions -----------------------------------------------------------------------------------
@@ -270,15 +275,40 @@ def additive():
 EXTREMAL = {
     "name": "extremal",
     "workload": "ranges",
-    "shapes": (
-        "11011 22110 10110 10011 21101 21100 01101 01100 "
-        "12110 00110 10112 01122 01121 00112 01110"
-    ).split(),
-    "tops": (
-        "5deca76fde30023a 4d5fb116ecafeb9f 1ed57cffb4747aff 00059884c70ffdd1 58a2b61af405c78e "
-        "000354abfd839e49 1eda3ab62b99fa25 02e95c9a99918395 00033450f9dd8b2f 02ee166dcd8680a8 "
-        "589dc52f476da33d 4d5c7719af34cb94 0004b24d81356521 0003544d0f556055 28ef981dd262c986"
-    ).split(),
+    "shapes": [
+        "11011",
+        "22110",
+        "10110",
+        "10011",
+        "21101",
+        "21100",
+        "01101",
+        "01100",
+        "12110",
+        "00110",
+        "10112",
+        "01122",
+        "01121",
+        "00112",
+        "01110",
+    ],
+    "tops": [
+        "5deca76fde30023a",
+        "4d5fb116ecafeb9f",
+        "1ed57cffb4747aff",
+        "00059884c70ffdd1",
+        "58a2b61af405c78e",
+        "000354abfd839e49",
+        "1eda3ab62b99fa25",
+        "02e95c9a99918395",
+        "00033450f9dd8b2f",
+        "02ee166dcd8680a8",
+        "589dc52f476da33d",
+        "4d5c7719af34cb94",
+        "0004b24d81356521",
+        "0003544d0f556055",
+        "28ef981dd262c986",
+    ],
 }
 SENSITIVE = {
     "name": "extremal",
@@ -350,10 +380,7 @@ def memoised():
         **{"region of birth": names(3, epsilon=1, mechanism=again(1))},
     )
     yield several.remembered(
-        [
-            {"age": k // 2, "plain": k, "region of birth": "c1" if k < 5 else "c2"}
-            for k in range(6)
-        ]
+        [{"age": k // 2, "plain": k, "region of birth": "c1" if k < 5 else "c2"} for k in range(6)]
     )
 
 
@@ -438,7 +465,14 @@ def guarantees():
         Continuous(edges=[1, 2, 4, 8, 16, 32], epsilon=1, metric=Relative(0.5), **response),
         Continuous(0, 2.5, points=6, epsilon=1, per=0.5, rounding="stochastic", **geometric),
         Continuous(
-            0, 10, points=11, epsilon=1, within=2.5, rounding="stochastic", max_epsilon=3, **response
+            0,
+            10,
+            points=11,
+            epsilon=1,
+            within=2.5,
+            rounding="stochastic",
+            max_epsilon=3,
+            **response,
         ),
         *(Categorical(FIVE, epsilon=1.5, metric=metric, mechanism="unary") for metric in METRICS),
         Categorical(
@@ -632,9 +666,7 @@ def mixed():
 
 
 def rejected_reports():
-    first = case(
-        x=Integer(0, 4, epsilon=1, mechanism="randomized-response", per=1), w=Weight(0, 1)
-    )
+    first = case(x=Integer(0, 4, epsilon=1, mechanism="randomized-response", per=1), w=Weight(0, 1))
     one = {"mechanism": Matrix(strategy="prefix", reach=1), "per": 1}
     cases = [
         (first, {"x": 2, "w": 0.5}),
