@@ -88,19 +88,18 @@ EXTRA_MEMBERS = {
     "Survey": """
         asked block_of blocks canonical channels fields fixed from_dict from_json from_toml kept
         mechanisms metric parts report_bits share stated tabled to_dict to_json to_toml
-        with_prior
     """,
     "SurveySpec": "comments from_dict metric to_dict together",
     "Tally": """
         add counts covariances layout_for load of planner profile quantiles save store survey
         with_prior
     """,
-    "Fit": "attributes counts quantiles sample shares survey trace update values",
+    "Fit": "attributes quantiles sample shares survey values",
     "Pool": "tallies",
     "Waves": "labels per same_people tallies times",
     "Estimate": """
         between bounds bracket covariance display estimable hidden jump layout lie made method
-        one origin paces possible pvalue question reach reports rests_on scale scaled survey
+        one origin paces possible pvalue question reach reports scale scaled survey
         target to_text variance
     """,
     "EstimateTable": """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import warnings
 from collections import Counter
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from metricldp.answers.brackets import Planner
 from metricldp.answers.conditions import Where
 from metricldp.answers.partition import best_blocks
 from metricldp.answers.predict import Prior
@@ -169,7 +167,7 @@ class Survey(Agreement):
         reports are: files, an address that the engine can read, a relation, a lazy frame, or a data
         frame or table of Spark. The counted integers are those of any other tally.
         """
-        found = Tally.of(
+        return Tally.of(
             self,
             reports,
             refused=rejected,
@@ -178,21 +176,6 @@ class Survey(Agreement):
             fingerprint=fingerprint,
             engine=engine,
         )
-        return found.with_prior(self._planned_for) if self._planned_for else found
-
-    _planned_for: Mapping[str, ArrayLike] | None = None
-
-    def with_prior(self, prior: Mapping[str, ArrayLike]) -> Survey:
-        """The same survey, whose tallies plan envelope intervals for this prior.
-
-        `prior` has, by attribute, the fraction of respondents with each value, known from a census
-        or an earlier year and never from the reports themselves. Intervals cover the truth whether
-        or not the prior holds; they are shorter if it nearly does. The prior is not part of the
-        survey's file or fingerprint.
-        """
-        found = copy.copy(self)
-        found._planned_for = Planner(self, prior).prior
-        return found
 
     def expected_error(
         self,

@@ -31,6 +31,7 @@ from metricldp_core.values import Bins, Domain, Names, Points, Response, WholeNu
 
 LARGEST_FACTOR = 13
 """From this epsilon on factors are written as powers of e."""
+PUBLIC = "The value is sent without protection."
 _MOST_NAMES = 5
 _EXACT = Context(prec=100)
 
@@ -86,11 +87,11 @@ def close_values(field: Field, k: int = 0) -> tuple[str, Fraction] | None:
         words = f"one {domain.name} as for another within {_grouped(domain.within)}"
         if isinstance(domain, Names):
             words += " level" if domain.within == "1" else " levels"
-        epsilon = _largest_close(field, k)
+        epsilon = close_epsilon(field, k)
     elif domain.ratio is not None:
         percent = Decimal(domain.ratio).scaleb(2, _EXACT).normalize(_EXACT)
         words = f"one {domain.name} as for another that differs by {percent:f} %"
-        epsilon = _largest_close(field, k)
+        epsilon = close_epsilon(field, k)
     elif len(field.domains) > 1 or field.stochastic:
         return None
     else:
@@ -115,7 +116,7 @@ def _along(field: Field, k: int) -> Distance:
     return lambda x, y: metric.distance(x * stride, y * stride)
 
 
-def _largest_close(field: Field, k: int) -> Fraction:
+def close_epsilon(field: Field, k: int) -> Fraction:
     """The largest epsilon of two values that attribute k calls close."""
     domain, metric, distance = field.domains[k], field.metric, _along(field, k)
     if isinstance(domain, Points):
@@ -256,7 +257,7 @@ def sentences(manifest: Manifest) -> list[str]:
             found.append(f"{names}: {group_guarantee(field)}")
     for field in manifest.fields:
         if field.distribution is None:
-            found.append(f"{field.name}: The value is sent without protection.")
+            found.append(f"{field.name}: {PUBLIC}")
     together = total_epsilon(manifest)
     found.append(
         f"All attributes together: A report is {times(together)} for one respondent as for another "

@@ -9,13 +9,12 @@ import pytest
 from crowd_tables import tallied
 from scipy.optimize import minimize
 
-from metricldp import Categorical, Continuous, Integer, Randomness, Survey, SurveySpec
+from metricldp import Categorical, Continuous, Integer, Randomness, Survey, SurveySpec, pool
 from metricldp.answers import planning, softening
 from metricldp.answers.answer import METHODS, Estimate
 from metricldp.answers.brackets import Planner
 from metricldp.answers.knots import hats, level_sets
 from metricldp.answers.queries import parse
-from metricldp.answers.together import Together
 from metricldp.basics.errors import QueryError
 from metricldp.store.readings import involved
 
@@ -222,15 +221,12 @@ def test_a_normal_interval_is_what_it_always_was(two):
             assert interval == replace(answer, bracket=None).confidence_interval(level)
 
 
-def test_envelope_is_shorter_for_small_epsilon_and_says_what_it_rests_on(two):
+def test_envelope_is_shorter_for_small_epsilon(two):
     _, tally = two
     answer = tally.count({"a": (3, 9), "b": (4, None)})
     widths = {m: np.subtract(*answer.confidence_interval(method=m)[::-1]) for m in METHODS}
     assert widths["envelope"] < 0.5 * widths["normal"] == 0.5 * widths["auto"]
     assert widths["envelope"] < widths["bernstein"] < widths["normal"]
-    assert "planned for a uniform prior, valid for all" in answer.rests_on(method="envelope")
-    assert "no approximation" in answer.rests_on(method="bernstein")
-    assert "nearly normal" in answer.rests_on(method="normal")
     share = tally.fraction({"a": (3, 9), "b": (4, None)})
     for method in METHODS:
         ends = np.array(share.confidence_interval(method=method))
@@ -251,18 +247,16 @@ def test_counts_end_where_counts_end():
 
 
 def test_a_plan_for_other_people_is_used_and_refused_kindly(two):
-    survey, tally = two
+    _, tally = two
     where = {"a": (3, 9), "b": (4, None)}
     shares = np.where(np.arange(30) > 20, 1.0, 0.01)
     other = tally.with_prior({"a": shares})
     ends = [one.count(where).confidence_interval(method="envelope") for one in (other, tally)]
     assert ends[0] != ends[1]
-    assert "the given prior" in other.count(where).rests_on(method="envelope")
-    assert survey.with_prior({"a": shares}) == survey
     with pytest.raises(QueryError, match="no attribute 'x'"):
-        survey.with_prior({"x": shares})
+        tally.with_prior({"x": shares})
     with pytest.raises(QueryError, match=r"a prior for a has shape \(30,\)"):
-        survey.with_prior({"a": shares[1:]})
+        tally.with_prior({"a": shares[1:]})
     with pytest.raises(QueryError, match="fractions of respondents by attribute"):
         tally.with_prior([1, 2])
 
@@ -422,7 +416,7 @@ def test_brackets_of_different_people_add_up(method):
     where, rng, held = {"a": (5, 11), "b": (8, None)}, np.random.default_rng(7), 0
     for _ in range(60):
         tallies = [tallied(s, crowd, rng) for s, crowd in zip(surveys, crowds, strict=True)]
-        answer = Together(tuple(tallies)).count(where)
+        answer = pool(tallies).count(where)
         low, high = answer.confidence_interval(method=method)
         assert 0 <= low <= high <= 50_000
         held += low <= truth <= high
@@ -431,7 +425,7 @@ def test_brackets_of_different_people_add_up(method):
     assert high - low < plain[1] - plain[0]
     parts = [tally.count(where).confidence_interval(method=method) for tally in tallies]
     assert high - low < sum(b - a for a, b in parts) + (1e9 if method == "bernstein" else 0)
-    mean = Together(tuple(tallies)).mean("a", {"b": (8, None)})
+    mean = pool(tallies).mean("a", {"b": (8, None)})
     group = sum(crowd[:, 8:].sum(axis=1) for crowd in crowds)
     low, high = mean.confidence_interval(0.999, method="envelope")
     assert low <= group @ np.arange(20) / group.sum() <= high
@@ -520,8 +514,10 @@ def test_scaled_means_and_sums_have_scaled_intervals():
 
 def test_merging_keeps_what_was_planned_for():
     survey = Survey.design({"a": Integer(0, 9, epsilon=1, per=1)})
-    planned_so = survey.with_prior({"a": np.arange(10.0)})
-    one, two = (planned_so.tally(planned_so.randomize({"a": [1, 2, 3]})) for _ in range(2))
+    prior = {"a": np.arange(10.0)}
+    one, two = (
+        survey.tally(survey.randomize({"a": [1, 2, 3]})).with_prior(prior) for _ in range(2)
+    )
     assert (one + two).planner == one.planner
     assert (one + two).planner.prior
     with pytest.raises(QueryError, match="planned differently"):
@@ -538,7 +534,7 @@ def test_means_of_many_small_groups_add_up_without_bias():
     crowd[3, 15] = 80
     rng, found = np.random.default_rng(3), []
     for _ in range(10):
-        many = Together(tuple(tallied(survey, crowd, rng) for _ in range(100)))
+        many = pool([tallied(survey, crowd, rng) for _ in range(100)])
         found.append(many.mean("a", {"b": (5, 7)}).value)
     assert abs(np.mean(found) - 18) < 4 * np.std(found, ddof=1) / math.sqrt(10)
 

@@ -383,8 +383,7 @@ def test_shares_of_a_group_that_is_not_clearly_above_zero_may_be_any():
         assert f"estimated at {people} people (SE 4)" in found.notes[0]
         assert found.quantile(0.5).position in (0, 1, 2, 3)
         assert [one.value for one in found.excess(0.5)] == pytest.approx([1 - size / 2] * 3)
-        if size <= 0:
-            assert found.values.tolist() == [0.25, 0.5, 0.75, 1]
+        assert np.isnan([*found.values, *found.stderr, found.quantile(0.5).value]).all()
     half = group({"b": "x"}).to_cdf(answers(*[(0.1, 0)] * 6, (0.5, 0)))
     assert half.values == pytest.approx([0.2, 0.2, 0.2, 1])  # of half a person, by the estimate
 
@@ -668,7 +667,7 @@ def test_the_means_that_sums_above_them_do_not_contradict(factor):
     assert Excess(ask, 3.0, 2.9, 8.0)._interval(0.95, "normal")[0] == 2.9
 
 
-def test_a_mean_says_what_its_interval_rests_on():
+def test_methods_of_a_mean():
     survey = Survey.design({"a": Integer(0, 29, epsilon=0.3, mechanism="geometric", per=1)})
     tally = survey.tally(
         survey.randomize({"a": np.arange(3000) % 12}, randomness=Randomness.seeded(1))
@@ -677,7 +676,6 @@ def test_a_mean_says_what_its_interval_rests_on():
     assert within.above is not None
     assert within.method() == within.method(0.95) == "normal"
     assert within.method(0.95, "envelope") == "envelope"
-    assert within.rests_on() == within.rests_on(0.95, "normal") != within.rests_on(0.95, "envelope")
 
 
 def test_a_mean_in_another_unit(monkeypatch):
@@ -711,7 +709,6 @@ def test_the_paces_of_a_mean(monkeypatch):
     made = SimpleNamespace(paces=lambda target: (target,))
     assert replace(known, made=made).paces == ("respondents",)
     assert replace(found, made=made).paces == found.paces
-    assert "nearly normal" in found.rests_on(0.95, "normal")
 
 
 def test_a_mean_whose_residual_is_known(monkeypatch):
@@ -768,7 +765,6 @@ def test_a_share_of_everybody_by_a_bracket():
     )
     point = tally.cdf("a").points[8]
     assert point.above is None and point.method(0.95, "envelope") == "envelope"
-    assert point.rests_on(0.95, "envelope") != point.rests_on(0.95, "normal")
     (low, high), (first, last) = (
         point.confidence_interval(0.95, method="envelope"),
         point.confidence_interval(0.95, method="normal"),

@@ -65,7 +65,7 @@ def test_texts_and_data(clear):
     tally, _ = clear
     found = tally.trend_test({"h": "m"}, "x")
     assert str(found).startswith(
-        "test of a trend in the fraction with h m along x among all respondents"
+        "test of a trend in the fraction with h m along x, for the population: chi-square "
     )
     assert "of freedom, p-value " in str(found)
     assert str(found).splitlines()[0].endswith("the fraction rises")
@@ -74,6 +74,21 @@ def test_texts_and_data(clear):
     assert data["pvalue"] == found.pvalue and data["estimate"]["confidence_level"] == 0.9
     assert tally.independence_test("g", "h").to_dict()["estimate"] is None
     assert "2 degrees of freedom" in str(tally.independence_test("g", "h"))
+
+
+def test_trend_whose_slope_cannot_be_estimated_has_the_direction_of_the_change():
+    survey = Survey.design(
+        {
+            "age": Integer(0, 9, epsilon=0.3, per=1, mechanism="geometric"),
+            "vote": Categorical(["yes", "no"], epsilon=6),
+        }
+    )
+    for votes, finding in ((["no", "yes"], "the fraction rises"), (["yes", "no"], "falls")):
+        people = {"age": np.repeat([3, 6], 60), "vote": np.repeat(votes, 60)}
+        tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(0)))
+        found = tally.trend_test({"vote": "yes"}, "age")
+        assert np.isnan(found.estimate.value) and found.pvalue < 0.001
+        assert found.finding.endswith(finding)
 
 
 def test_a_group_that_may_be_nobody_tells_nothing():

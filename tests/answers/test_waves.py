@@ -199,16 +199,33 @@ def test_quantiles_have_changes_and_trends(four_waves):
     assert "nan" not in found.to_text() + trend.to_text()
 
 
-def test_levels_have_no_difference():
-    survey = Survey.design({"mood": Ordinal(["bad", "fair", "good"], epsilon=1)})
+def test_quantile_of_a_wave_with_an_empty_group_is_nan_with_a_note():
+    survey = SURVEYS[2]
+    found = waves([tally_of(survey, ages(400, k), k) for k in range(3)]).quantile(
+        "age", 0.5, {"age": (18, 20), "region": "n"}
+    )
+    for one in (*(row for _, row in found), found.trend(), found.changes().iloc[0]):
+        assert math.isnan(one.value) and not math.isfinite(one.stderr)
+        assert "the group is estimated at" in str(one) and "(SE nan" not in str(one)
+        assert str(one).startswith("cannot be estimated")
+    low, high = found.iloc[0].confidence_interval()
+    assert (low, high) == (18, 20)
+
+
+@pytest.mark.parametrize("where", [None, {"region": "s"}], ids=["everyone", "an empty group"])
+def test_levels_have_no_difference(where):
+    survey = Survey.design(
+        {
+            "mood": Ordinal(["bad", "fair", "good"], epsilon=1),
+            "region": Categorical(["n", "s"], epsilon=1),
+        }
+    )
+    people = {"mood": ["bad", "good"] * 99, "region": ["n"] * 198}
     tallies = [
-        survey.tally(
-            survey.randomize({"mood": ["bad", "good"] * 99}, randomness=Randomness.seeded(k))
-        )
-        for k in range(2)
+        survey.tally(survey.randomize(people, randomness=Randomness.seeded(k))) for k in range(2)
     ]
     with pytest.raises(QueryError, match="levels, which have no differences"):
-        waves(tallies).quantile("mood", 0.5)
+        waves(tallies).quantile("mood", 0.5, where)
 
 
 # People who answer again ------------------------------------------------------------------------

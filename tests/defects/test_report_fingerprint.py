@@ -43,7 +43,7 @@ def test_raw_values_are_rejected_and_the_message_asks_for_the_fingerprint():
     raw = pa.table({"age": PEOPLE["age"], "region": [0, 1] * 40})
     error = rejection(raw)
     assert error.reason == "unmarked"
-    assert "fingerprint=" in str(error) and "randomized first" in str(error)
+    assert "fingerprint=" in str(error) and "randomize them first" in str(error)
 
 
 def test_trust_is_no_argument_any_more(unmarked):

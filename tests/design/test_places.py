@@ -349,7 +349,8 @@ PLANE = {"name": "additive", "metric": "plane"}
         (
             place(4, 4, epsilon=0.3),
             {**PLANE, "name": "tight-constraints"},
-            "the weight of 1, 2 would be negative under this metric; use mechanism extremal",
+            # The four inner cells have the same weight, up to rounding.
+            "the weight of [12], [12] would be negative under this metric; use mechanism extremal",
         ),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "mean"}, "a workload of several attributes"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": {"mean": 1}}, "of several attributes"),

@@ -13,7 +13,8 @@ pytest.importorskip("metricldp_oracle", reason="run make oracle")
 HOUR = {"kind": "integer", "low": -2, "high": 5, "epsilon": 2.0, "cyclic": True}
 ANGLE = {"kind": "continuous", "low": 0.0, "high": 40.0, "bins": 8, "epsilon": 3.0, "cyclic": True}
 GROUP = {"kind": "categorical", "categories": ["c0", "c1", "c2"], "epsilon": 3.0}
-N = 60
+N = 200
+"""Respondents: enough for an estimate of every mean."""
 
 
 def case_of(queries):
@@ -61,6 +62,7 @@ def test_circular_means_agree_with_the_histogram_of_version_02(results):
     for query, old, new in results:
         assert max(old["length"]) > 0.1  # else any direction agrees
         assert len(old["value"]) == len(new["value"]) == (3 if "by" in query else 1)
+        assert all(map(math.isfinite, new["value"] + new["stderr"]))
 
 
 FAULTS = {
@@ -69,6 +71,11 @@ FAULTS = {
     },
     "mean along a line": lambda new: {**new, "value": [1.0 for _ in new["value"]]},
     "value that is not finite": lambda new: {**new, "value": [math.nan for _ in new["value"]]},
+    "value that is not finite, with a short interval": lambda new: {
+        **new,
+        "value": [math.nan for _ in new["value"]],
+        "stderr": [math.inf for _ in new["value"]],
+    },
     "standard error that is not a number": lambda new: {
         **new, "stderr": [math.nan for _ in new["value"]]
     },

@@ -194,10 +194,6 @@ class Bracket:
         return replace(self, query=replace(self.query, factors=factors))
 
     @property
-    def words(self) -> str:
-        return "the given prior" if self.planner.prior else "a uniform prior"
-
-    @property
     def limits(self) -> tuple[float, float]:
         """What the sum is at least and at most, whoever the people are."""
         ends = np.array([1.0, 1.0])
@@ -225,10 +221,6 @@ class Brackets:
     def limits(self) -> tuple[float, float]:
         ends = [part.limits for part in self.parts]
         return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
-
-    @property
-    def words(self) -> str:
-        return str(self.parts[0].words)
 
     def raised(self, name: str, by: float) -> Brackets:
         return Brackets(tuple(part.raised(name, by) for part in self.parts))

@@ -42,6 +42,8 @@ class OfQuantiles(Estimate):
             reports=reports,
             parts=tuple(parts),
         )
+        if not all(quantile.estimable for _, quantile in parts):
+            return replace(found, variance=math.inf)
         low, high = found.confidence_interval(_ONE_ERROR)
         return replace(found, variance=((high - low) / 2) ** 2)
 

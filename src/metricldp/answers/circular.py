@@ -29,6 +29,7 @@ from metricldp.answers.answer import (
     Made,
     check_method,
     normal_reach,
+    over,
 )
 from metricldp.answers.comparisons import SMALLEST
 from metricldp.attributes.base import Attribute, Circle
@@ -128,10 +129,6 @@ class CircularMean(Estimate):
             raise QueryError(f"there is no {method} interval of a circular mean; use 'normal'")
         return NORMAL
 
-    def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
-        self.method(level, method)
-        return "directions whose perpendicular component may be zero; it is nearly normal"
-
     def nearest(self, number: float) -> float:
         """The same direction as a number, at most half a period from the value."""
         apart = (number - self.value + self.period / 2) % self.period - self.period / 2
@@ -190,6 +187,8 @@ def circular_mean(sums: Sums, attribute: Attribute, name: str, like: Estimate) -
     if circle.half:
         half = plain(circle.half * circle.period / (2 * math.pi))
         notes.append(f"{name} taken at the middle of its bins, at most {half} off each")
+    if attribute.optional is not None:
+        notes.append(over(sums(lambda a: [np.ones(a.size)])[0].value))
     mean = CircularMean(
         wrapped(circle.low + direction * circle.period / (2 * math.pi), circle.low, circle.period),
         (error * circle.period / (2 * math.pi)) ** 2,

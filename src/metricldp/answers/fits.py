@@ -8,8 +8,7 @@ nothing is guaranteed of it; every answer says so, and has the interval of the u
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,18 +22,9 @@ from metricldp.answers.conditions import Where, all_of
 from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.fitted import Fitted, FittedCdf, FittedQuantile, FittedRows
 from metricldp.answers.grouped import WithQuantiles
-from metricldp.answers.likelihood import Reports, Shares
+from metricldp.answers.likelihood import Shares
 from metricldp.answers.linear import WorkloadRows
-from metricldp.answers.maximise import (
-    FEWEST,
-    Axes,
-    Climbed,
-    Progress,
-    Run,
-    closure,
-    ladder,
-    one_thread_each,
-)
+from metricldp.answers.maximise import Axes, Progress, closure, ladder, one_thread_each
 from metricldp.answers.observed import Axis, axes_of, observed
 from metricldp.answers.queries import Query, parse, workload_for
 from metricldp.answers.searches import checked_all
@@ -63,40 +53,13 @@ MOST_JOINT = 3
 """Attributes up to which the joint distribution is fitted; beyond, all pairs of them."""
 Tallied = Any
 """A tally, which knows this file and is not known to it; or several that are asked as one."""
-_MIXED = 1e-3
-"""What a warm start has of the product of its margins, so that no cell is lost for ever."""
-
-
-@dataclass(frozen=True)
-class Trace:
-    """How a fit came about."""
-
-    steps: int
-    """Of EM with all reports."""
-    stop: int | None
-    """The steps that were best for a half of the reports, judged by the other half."""
-    gap: float | None
-    """No distribution makes the reports more likely by more than this, in logarithms.
-
-    For information: it would be 0 at the end of EM, which is not where a fit should be."""
-    start: str
-    """What it started from, in words."""
-
-    def __str__(self) -> str:
-        found = f"{self.steps:,} steps from {self.start}"
-        if self.stop is not None:
-            found += f"; {self.stop:,} were best for half of the reports"
-        if self.gap is not None:
-            found += f"; the log-likelihood is at most {self.gap:,.1f} below its maximum"
-        return found
 
 
 class Fit(WithQuantiles):
     """How people are spread over some attributes, estimated from reports; biased."""
 
-    def __init__(self, tally: Tallied, axes: Sequence[Axis], shares: Shares, trace: Trace) -> None:
-        self._tally, self._axes = tally, tuple(axes)
-        self.trace = trace
+    def __init__(self, tally: Tallied, axes: Sequence[Axis], shares: Shares) -> None:
+        self._tally = tally
         self.attributes = tuple(name for axis in axes for name in axis.attributes)
         """In the order of the axes of `shares`."""
         sizes = tuple(size for axis in axes for size in axis.sizes)
@@ -105,7 +68,7 @@ class Fit(WithQuantiles):
 
     @property
     def survey(self) -> Agreement:
-        return cast(Agreement, self._tally.survey)
+        return cast(Agreement, self._tally._described)
 
     @property
     def n(self) -> int:
@@ -125,14 +88,6 @@ class Fit(WithQuantiles):
     def _count(self, where: Where | None, target: str) -> Estimate:
         found = self._sum(self._parsed(where))
         return Fitted.of(found, self._tally.count(where, target=target))
-
-    def counts(self, wheres: Iterable[Where | None], *, target: str = RESPONDENTS) -> EstimateTable:
-        """Many counts at once."""
-        listable = isinstance(wheres, Iterable) and not isinstance(wheres, str | Mapping)
-        asked = list(wheres) if listable else wheres  # else the tally refuses it
-        unbiased = self._tally.counts(asked, target=target)
-        values = [self._sum(self._parsed(where)) for where in asked]
-        return EstimateTable(unbiased.groupings, _fitted(values, unbiased), label=unbiased.label)
 
     def _fraction(self, where: Where | None, among: Where, target: str) -> Estimate:
         both, whole = (
@@ -318,24 +273,6 @@ class Fit(WithQuantiles):
         table: pa.Table = pa.table(columns)
         return table.replace_schema_metadata({SYNTHETIC: WARNING})
 
-    # More reports --------------------------------------------------------------------------------
-
-    def update(self, tally: Tallied, *, progress: Progress = lambda done: None) -> Fit:
-        """The same fit for a tally with more reports in it, from where this one ended."""
-        if not isinstance(getattr(tally, "store", None), Store):
-            raise QueryError(f"update takes a tally, not {shown(tally)}")
-        return fit(tally, self.attributes, start=self, progress=progress)
-
-    @cached_property
-    def _start(self) -> Shares:
-        """As a start: no cell is empty for ever."""
-        flat = self.shares.reshape([axis.size for axis in self._axes])
-        product = np.ones(())
-        for d in range(flat.ndim):
-            others = tuple(k for k in range(flat.ndim) if k != d)
-            product = np.multiply.outer(product, 0.9 * flat.sum(axis=others) + 0.1 / flat.shape[d])
-        return np.asarray((1 - _MIXED) * flat + _MIXED * product)
-
 
 def _values(
     described: Attribute, name: str, places: Mapping[str, Any], rng: np.random.Generator
@@ -357,27 +294,16 @@ def _fitted(values: Sequence[float], unbiased: EstimateTable) -> list[Fitted]:
 # Making one
 
 
-def fit(
-    tally: Tallied,
-    attributes: object,
-    *,
-    start: Fit | None = None,
-    progress: Progress = lambda done: None,
-) -> Fit:
-    """A fit of a tally's reports over some attributes; see `Tally.fit`."""
+def fit(tally: Tallied, attributes: object, *, progress: Progress = lambda done: None) -> Fit:
+    """A fit of a tally's reports over some attributes; see `Tally.fit_distribution`."""
     axes = axes_of(tally.survey, attributes)
     check_progress(progress)
     if not tally.n:
         raise QueryError("there are no reports to fit a distribution to")
     with one_thread_each():
-        if start is not None:
-            return _warm(tally, axes, start, progress)
         if len(axes) > MOST_JOINT:
             return _paired(tally, axes, progress)
-        reports = observed(tally.store, axes)
-        found = ladder(reports, progress)
-        climbed = found.climbed[tuple(range(len(axes)))]
-        return Fit(tally, axes, found.shares, _trace(reports, climbed, _from(len(axes))))
+        return Fit(tally, axes, ladder(observed(tally.store, axes), progress).shares)
 
 
 def check_progress(progress: object) -> None:
@@ -387,49 +313,14 @@ def check_progress(progress: object) -> None:
         )
 
 
-def _from(axes: int) -> str:
-    return ("", "an even spread", "a product of fits", "fits of pairs")[axes]
-
-
-def _trace(reports: Reports, climbed: Climbed, start: str) -> Trace:
-    return Trace(climbed.steps, climbed.stop, reports.gap(climbed.shares), start)
-
-
 def _paired(tally: Tallied, axes: Sequence[Axis], progress: Progress) -> Fit:
     """All pairs, and the distribution of largest entropy that has them."""
     store: Store = tally.store
     every = list(combinations(range(len(axes)), 2))
-    pairs, steps = dict[Axes, Shares](), 0
+    pairs = dict[Axes, Shares]()
     for place, (a, b) in enumerate(every):
-        found = ladder(observed(store, [axes[a], axes[b]]))
-        pairs[a, b] = found.shares
-        steps += found.climbed[0, 1].steps
+        pairs[a, b] = ladder(observed(store, [axes[a], axes[b]])).shares
         progress((place + 1) / (len(every) + 1))
     shares = closure(pairs, tuple(axis.size for axis in axes))
     progress(1.0)
-    return Fit(tally, axes, shares, Trace(steps, None, None, f"{len(every)} pairs"))
-
-
-def _warm(tally: Tallied, axes: Sequence[Axis], start: Fit, progress: Progress) -> Fit:
-    """From another fit, for as many steps as it found best for a half, without a search."""
-    if not isinstance(start, Fit):
-        raise QueryError(
-            f"start= is a Fit, such as tally.fit_distribution(['age']), not {shown(start)}"
-        )
-    sizes = [axis.sizes for axis in axes]
-    if [axis.attributes for axis in start._axes] != [axis.attributes for axis in axes] or sizes != [
-        axis.sizes for axis in start._axes
-    ]:
-        there, here = listed(start.attributes), [n for axis in axes for n in axis.attributes]
-        raise QueryError(
-            f"start= is a fit over {there}, not over {listed(here)} with the same values; fit "
-            "the same attributes"
-        )
-    if start.trace.stop is None:
-        return _paired(tally, axes, progress)
-    reports = observed(tally.store, axes)
-    steps = max(start.trace.stop, FEWEST)
-    shares = Run(reports, start._start).to(steps)
-    progress(1.0)
-    trace = Trace(steps, start.trace.stop, reports.gap(shares), "a fit")
-    return Fit(tally, axes, shares, trace)
+    return Fit(tally, axes, shares)

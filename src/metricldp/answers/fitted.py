@@ -71,9 +71,6 @@ class Fitted(Estimate):
     def method(self, level: float = 0.95, method: str = AUTO) -> str:
         return self.unbiased.method(level, method)
 
-    def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
-        return self.unbiased.rests_on(level, method)
-
     def poisoning_bounds(self, malicious: int) -> Interval:
         raise QueryError("no poisoning bounds are known for a fitted distribution; query the tally")
 

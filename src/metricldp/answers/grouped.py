@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import Any, overload
 
-from metricldp.answers.answer import Estimate
-from metricldp.answers.by import By, cells
+from metricldp.answers.answer import Estimate, over
+from metricldp.answers.by import By, Cells, cells
 from metricldp.answers.conditions import Where, all_of
 from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.quantiles import Quantile
 from metricldp.answers.queries import parse_all
+from metricldp.answers.ratio import Ratio
 from metricldp.answers.searches import ISOTONIC, checked_all
 from metricldp.basics.errors import QueryError
 from metricldp.estimate.table import EstimateTable
+from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
 _Query = Callable[[Any], Estimate]
@@ -57,6 +61,11 @@ class Grouped:
         """The condition that all groups of a table meet, for its label."""
         return "" if where is None else f" among {parse_all(self._described, where)[0].words}"
 
+    def _label(self, what: str, attribute: str | None, groups: Cells, where: Where | None) -> str:
+        """Of a table of groups, when the attribute has been checked."""
+        of = "" if attribute is None else f" {attribute}"
+        return f"{what}{of} by {groups.names}{self._among(where)}"
+
     def _by(
         self,
         by: By,
@@ -67,7 +76,7 @@ class Grouped:
     ) -> EstimateTable:
         """The same query for each group; layouts are planned once for all of them."""
         groups = cells(self._described, by, where, attribute)
-        label = f"{label} by {groups.names}{self._among(where)}"
+        label = self._label(label, attribute, groups, where)
         with self._planned_for_many(len(groups.clauses)):
             return groups.table(where, label, query)
 
@@ -165,8 +174,9 @@ class Grouped:
         """
         if by is None:
             return self._sum_of(attribute, where, target)
-        label = f"sum of {attribute}"
-        return self._by(by, where, label, lambda g: self._sum_of(attribute, g, target), attribute)
+        return self._by(
+            by, where, "sum of", lambda g: self._sum_of(attribute, g, target), attribute
+        )
 
     @overload
     def mean(
@@ -196,9 +206,18 @@ class Grouped:
         For a cyclic attribute it is the circular mean.
         """
         if by is None:
-            return self._mean_of(attribute, where, target)
-        label = f"mean {attribute}"
-        return self._by(by, where, label, lambda g: self._mean_of(attribute, g, target), attribute)
+            return self._noted_mean(attribute, where, target)
+        query = partial(self._noted_mean, attribute, target=target)
+        return self._by(by, where, "mean", query, attribute)
+
+    def _noted_mean(self, attribute: str, where: Any, target: str) -> Estimate:
+        """The mean; of an optional attribute with a note on how many respondents it is of."""
+        mean = self._mean_of(attribute, where, target)
+        if not isinstance(mean, Ratio) or not mean.estimable or mean.survey is None:
+            return mean
+        if attribute_of(mean.survey, attribute).optional is None:
+            return mean
+        return replace(mean, notes=(*mean.notes, over(mean.denominator)))
 
 
 class WithQuantiles(Grouped):
@@ -258,4 +277,4 @@ class WithQuantiles(Grouped):
         if by is None:
             return query(where)
         (q,) = checked_all([q], ISOTONIC)
-        return self._by(by, where, f"{q:g}-quantile of {attribute}", query, attribute)
+        return self._by(by, where, f"{q:g}-quantile of", query, attribute)

@@ -78,10 +78,6 @@ class Reports(ABC):
         """
         return 0.0, 0.0
 
-    def gap(self, shares: Shares) -> float:
-        """No distribution is more likely than this one by more, in logarithms."""
-        return max(0.0, float(self.gradient(shares)[1].max()) - self.n)
-
 
 # Reports as a table
 

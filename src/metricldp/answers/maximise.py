@@ -28,7 +28,7 @@ threadpoolctl = lazy("threadpoolctl")
 
 Axes = tuple[int, ...]
 Progress = Callable[[float], None]
-FEWEST, _LEAST = 16, 4
+_FEWEST, _LEAST = 16, 4
 """Steps that are always tried; and taken."""
 _BEYOND, _BEYOND_ALONE = 4, 2
 """All reports have so many times the steps that are best for half of them; over one attribute."""
@@ -143,7 +143,7 @@ def climb(
             else:
                 worse += 1
             progress(1 - 0.5 ** (1 + len(scores) / 4))
-            if worse >= _PATIENCE and stop >= FEWEST:
+            if worse >= _PATIENCE and stop >= _FEWEST:
                 break
             stop = max(1, 2 * stop)
         beyond = _BEYOND if whole.shares.ndim > 1 else _BEYOND_ALONE

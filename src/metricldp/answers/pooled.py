@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from metricldp.answers.answer import Estimate
 from metricldp.answers.by import Bars, By, bars_of, cells, edges_for
@@ -19,6 +19,7 @@ from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.fits import Fit
 from metricldp.answers.grouped import Grouped
 from metricldp.answers.maximise import Progress
+from metricldp.answers.quantiles import Cdf
 from metricldp.answers.queries import chosen, parse_all
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.tally import Tally
@@ -26,7 +27,7 @@ from metricldp.answers.together import (
     added,
     checked_tallies,
     circular_mean_of_all,
-    fit_of_pool,
+    fitted_together,
     is_circular,
 )
 from metricldp.attributes.meaning import Meaning, meaning
@@ -126,7 +127,7 @@ class Pool(Grouped):
             for part in parts:
                 planned.enter_context(part.tally._planned_for_many(len(first.clauses)))
             rows = [of_row(row) for row in zip(*(one.within(where) for one in groups), strict=True)]
-        label = f"{label} by {first.names}{self._among(where)}"
+        label = self._label(label, attribute, first, where)
         return EstimateTable(first.groupings, rows, label=label, others=others)
 
     def histogram(
@@ -145,12 +146,11 @@ class Pool(Grouped):
             return bars_of(described, attribute, edges_for(described, attribute, bins))
 
         _check_bars(parts, attribute, _each(parts, chosen_bars))
-        tables = _each(
-            parts, lambda part: part.tally.histogram(attribute, where, bins=bins, target=target)
+        return _row_by_row(
+            _each(
+                parts, lambda part: part.tally.histogram(attribute, where, bins=bins, target=target)
+            )
         )
-        rows = zip(*(table._estimates for table in tables), strict=True)
-        first = tables[0]
-        return EstimateTable(first.groupings, [added(row) for row in rows], label=first.label)
 
     def fit_distribution(
         self, attributes: Sequence[str] | str, *, progress: Progress = lambda done: None
@@ -160,7 +160,8 @@ class Pool(Grouped):
         Surveys may differ in epsilon, metric and mechanism. Intervals are those of the sums of the
         unbiased estimates.
         """
-        return fit_of_pool(self.tallies, attributes, progress)
+        axes, shares = fitted_together(self.tallies, attributes, progress)
+        return Fit(_SameValues(self.tallies), axes, shares)
 
     def _parts(self, where: Parts, attribute: str | None = None, *, fewest: int = 0) -> list[Part]:
         """The tallies with at least so many reports, in which the query means the same."""
@@ -173,6 +174,30 @@ class Pool(Grouped):
         parts = [Part(place, one, where) for place, one in tallies]
         _check_same(parts, where, attribute)
         return parts
+
+
+class _SameValues(Pool):
+    """The tallies of a fit, whose attributes have the same values: their unbiased estimates."""
+
+    def cdf(self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS) -> Cdf:
+        found = [tally.cdf(attribute, where, target=target) for tally in self.tallies]
+        first = found[0]
+        points = [added(row) for row in zip(*(one.points for one in found), strict=True)]
+        return Cdf(attribute, first.described, first.positions, points, first.question, first.notes)
+
+    def workload(
+        self, attribute: str, matrix: Any, where: Where | None = None, *, target: str = RESPONDENTS
+    ) -> EstimateTable:
+        return _row_by_row(
+            [tally.workload(attribute, matrix, where, target=target) for tally in self.tallies]
+        )
+
+
+def _row_by_row(tables: Sequence[EstimateTable]) -> EstimateTable:
+    """The sums of the rows of several tables with the same groups."""
+    rows = zip(*(table._estimates for table in tables), strict=True)
+    first = tables[0]
+    return EstimateTable(first.groupings, [added(row) for row in rows], label=first.label)
 
 
 def _mean(parts: Sequence[Part], attribute: str, target: str) -> Estimate:

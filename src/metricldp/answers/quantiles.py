@@ -209,7 +209,7 @@ class Cdf(EstimateTable):
             position=self.positions[at],
             cdf=self,
             search=method,
-        )
+        )._reported()
 
     def excess(self, p: float) -> list[Estimate]:
         """D(k) = #(x <= k) - p #(all) for every inner prefix of the group.

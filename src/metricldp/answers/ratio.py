@@ -129,11 +129,6 @@ class Ratio(Estimate):
             return super().method(level, method)
         return self.above.ask(self.above.likely).method(level, method)
 
-    def rests_on(self, level: float = 0.95, method: str = AUTO) -> str:
-        if self.above is None or method in (AUTO, NORMAL):
-            return super().rests_on(level, method)
-        return self.above.ask(self.above.likely).rests_on(level, method)
-
     def scaled(self, factor: float, unit: str) -> Ratio:
         found = super().scaled(factor, unit)
         assert isinstance(found, Ratio)
@@ -196,7 +191,10 @@ class Ratio(Estimate):
         )
 
     def poisoning_bounds(self, malicious: int) -> Interval:
-        """The range of the ratio if so many of the reports are malicious."""
+        """The range of the ratio if so many of the reports are malicious in place of honest ones.
+
+        It is within the possible range, and all of it if honest reports could make the group empty.
+        """
         if self.lies is None or self.lie is None:
             return super().poisoning_bounds(malicious)
         if not self.clear:

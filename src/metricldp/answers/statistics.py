@@ -47,10 +47,11 @@ class Statistics(WithQuantiles, Tallied):
         """The variance of a numeric attribute among the respondents who meet a condition."""
         if by is None:
             return moments.variance(self, attribute, where, target)._reported()
-        label = f"variance of {attribute}"
-        return self._by(
-            by, where, label, lambda g: self.variance(attribute, g, target=target), attribute
-        )
+
+        def query(group: Where | None) -> Estimate:
+            return self.variance(attribute, group, target=target)
+
+        return self._by(by, where, "variance of", query, attribute)
 
     @overload
     def std(
@@ -78,21 +79,22 @@ class Statistics(WithQuantiles, Tallied):
         """The standard deviation of a numeric attribute: the root of its variance."""
         if by is None:
             return moments.std(self, attribute, where, target)._reported()
-        label = f"standard deviation of {attribute}"
-        return self._by(
-            by, where, label, lambda g: self.std(attribute, g, target=target), attribute
-        )
+
+        def query(group: Where | None) -> Estimate:
+            return self.std(attribute, group, target=target)
+
+        return self._by(by, where, "standard deviation of", query, attribute)
 
     def covariance(
-        self, x: str, y: str, where: Where | None = None, *, target: str = RESPONDENTS
+        self, x: str, y: str, where: Where | None = None, *, target: str = POPULATION
     ) -> Estimate:
-        """The covariance of two numeric attributes."""
+        """The covariance of two numeric attributes, of the population by default."""
         return moments.covariance(self, x, y, where, target)._reported()
 
     def correlation(
-        self, x: str, y: str, where: Where | None = None, *, target: str = RESPONDENTS
+        self, x: str, y: str, where: Where | None = None, *, target: str = POPULATION
     ) -> Estimate:
-        """The correlation coefficient of two numeric attributes."""
+        """The correlation coefficient of two numeric attributes, of the population by default."""
         return moments.correlation(self, x, y, where, target)._reported()
 
     def linear_regression(
@@ -102,12 +104,13 @@ class Statistics(WithQuantiles, Tallied):
         where: Where | None = None,
         *,
         base: Mapping[str, str] | None = None,
-        target: str = RESPONDENTS,
+        target: str = POPULATION,
     ) -> Regression:
         """Least squares of the outcome y on the predictors x, numeric and categorical.
 
         Levels are compared with the first one, or with the one that `base` names: {"region":
-        "south"}.
+        "south"}. Errors and p-values are for the population by default; with
+        target="respondents" they leave out the sampling error.
         """
         return regression(self, y, x, where, base, target)
 

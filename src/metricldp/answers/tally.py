@@ -96,7 +96,12 @@ class Tally(Asking, Statistics):
         return explain(self.survey).to_html(repr(self)[1:-1])
 
     def with_prior(self, prior: Mapping[str, ArrayLike]) -> Tally:
-        """The same tally, with envelope intervals for this prior; see Survey.with_prior."""
+        """The same tally, whose envelope intervals are planned for this prior.
+
+        `prior` has, by attribute, the fraction of respondents with each value, known from a census
+        or an earlier year and never from the reports themselves. Intervals cover the truth whether
+        or not the prior holds; they are shorter if it nearly does.
+        """
         return Tally(self.store, Planner(self.survey, prior))
 
     # Questions -----------------------------------------------------------------------------------
@@ -119,7 +124,7 @@ class Tally(Asking, Statistics):
         def others(row: int) -> Estimate:
             return self.count(groups.outside(where, row), target=target)
 
-        label = f"respondents by {groups.names}{self._among(where)}"
+        label = self._label("respondents", None, groups, where)
         return EstimateTable(groups.groupings, found, label=label, others=others)
 
     def counts(self, wheres: Iterable[Where | None], *, target: str = RESPONDENTS) -> EstimateTable:
@@ -222,7 +227,7 @@ class Tally(Asking, Statistics):
         """
         asked = checked_all(probabilities, method)
         shares = self._cdf(attribute, where, target, literal=method == BINARY_SEARCH)
-        return [shares.quantile(p, method)._reported() for p in asked]
+        return [shares.quantile(p, method) for p in asked]
 
     def workload(
         self,
@@ -242,20 +247,15 @@ class Tally(Asking, Statistics):
         return workload_table(asked, profile, self._among(where))
 
     def fit_distribution(
-        self,
-        attributes: Sequence[str] | str,
-        *,
-        start: Fit | None = None,
-        progress: Progress = lambda done: None,
+        self, attributes: Sequence[str] | str, *, progress: Progress = lambda done: None
     ) -> Fit:
         """A distribution over some attributes that maximizes the likelihood of the reports.
 
         It has the same queries. Its estimates are often nearer to the truth where noise is
         large, but biased, and nothing is guaranteed of them; intervals are those of the unbiased
-        estimates. With more than three attributes only pairs are fitted. `start` is a fit to
-        continue from.
+        estimates. With more than three attributes only pairs are fitted.
         """
-        return fits.fit(self, attributes, start=start, progress=progress)
+        return fits.fit(self, attributes, progress=progress)
 
     def contributions(
         self, where: Where | None = None, attribute: str | None = None, *, public: bool = False
@@ -270,5 +270,9 @@ class Tally(Asking, Statistics):
         return decoded.of_store(self.store, where, attribute, public=public)
 
     def goodness_of_fit_test(self) -> GoodnessOfFit:
-        """A test of whether any respondents could have produced these reports."""
+        """A test of whether any respondents could have produced these reports.
+
+        It finds impossible reports, and cannot detect false responses that are randomized as the
+        survey prescribes.
+        """
         return goodness_of_fit(self.store)

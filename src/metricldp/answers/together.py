@@ -1,4 +1,4 @@
-"""Several tallies whose surveys differ in epsilon, promise or mechanism, fitted and asked as one.
+"""Several tallies whose surveys differ in epsilon, metric or mechanism, fitted and added.
 
 One likelihood for all of them would say that all groups are alike. So that is only the start: from
 it each group has steps of its own, as many as are best for its halves, if it differs from all. The
@@ -11,39 +11,36 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from metricldp.answers.answer import Estimate, barely
+from metricldp.answers.answer import Estimate, barely, notes_of_all
 from metricldp.answers.arithmetic import made_of_all
 from metricldp.answers.brackets import Brackets
 from metricldp.answers.circular import CircularMean, Functions, circular_mean
 from metricldp.answers.conditions import Where
-from metricldp.answers.estimate import RESPONDENTS, mean_of
-from metricldp.answers.fits import MOST_JOINT, Fit, Trace, check_progress
+from metricldp.answers.estimate import mean_of
+from metricldp.answers.fits import MOST_JOINT, check_progress
 from metricldp.answers.liars import Ends, Lie
 from metricldp.answers.likelihood import Reports, Shares
 from metricldp.answers.maximise import Progress, climb, ladder, one_thread_each
-from metricldp.answers.observed import axes_of, observed
-from metricldp.answers.quantiles import Cdf
+from metricldp.answers.observed import Axis, axes_of, observed
 from metricldp.answers.ratio import Excess, Ratio
 from metricldp.answers.tally import Tally
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
-from metricldp.estimate.table import EstimateTable
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
 _A = TypeVar("_A", bound=Estimate)
-_F = TypeVar("_F")
 _DIFFERS = 10.0
 """Of a group that is not like all: its own steps make unseen reports e^10 times as likely."""
 
 
-def fit_of_pool(
+def fitted_together(
     groups: Sequence[Tally], attributes: Sequence[str] | str, progress: Progress
-) -> Fit:
+) -> tuple[tuple[Axis, ...], Shares]:
     """One fitted distribution of the respondents of several tallies; see `Pool`."""
     for place, tally in enumerate(groups):
         if not tally.n:
@@ -67,24 +64,21 @@ def fit_of_pool(
         order = [[axis.attributes for axis in own].index(some) for some in names]
         reports.append(observed(tally.store, own).over(order))
     with one_thread_each():
-        shares, trace = _pooled(reports, progress)
-    return Fit(Together(tuple(groups)), axes, shares, trace)
+        return axes, _pooled(reports, progress)
 
 
-def _pooled(reports: Sequence[Reports], progress: Progress) -> tuple[Shares, Trace]:
+def _pooled(reports: Sequence[Reports], progress: Progress) -> Shares:
     parts = [(one, *one.halves()) for one in reports]
     whole, *halves = (Pooled(tuple(some)) for some in zip(*parts, strict=True))
     first = ladder(Dealt(whole.parts, (halves[0], halves[1])), lambda done: progress(done / 2))
     start = first.climbed[tuple(range(len(whole.shape)))]
-    found, steps = np.zeros(whole.shape), 0
+    found = np.zeros(whole.shape)
     for place, every in enumerate(parts):
         climbed = climb(every, start.early)
         differs = climbed.scores[climbed.stop] - climbed.scores[0] > _DIFFERS
         found += every[0].n / whole.n * (climbed.early[0] if differs else start.shares)
-        steps = max(steps, climbed.stop if differs else 0)
         progress(0.5 + (place + 1) / (2 * len(parts)))
-    told = f"one fit of {len(parts)} tallies, for those that differ from it"
-    return found / found.sum(), Trace(steps, start.stop, None, told)
+    return np.asarray(found / found.sum())
 
 
 def checked_tallies(tallies: object, caller: str) -> list[Tally]:
@@ -163,66 +157,7 @@ class Dealt(Pooled):
         return self.dealt
 
 
-# The unbiased side
-
-
-@dataclass(frozen=True)
-class Together:
-    """Tallies of different people, asked as one: unbiased answers are added."""
-
-    tallies: tuple[Tally, ...]
-
-    @property
-    def survey(self) -> Agreement:
-        """The first one's, for the words of questions."""
-        return self.tallies[0].survey
-
-    @property
-    def n(self) -> int:
-        return sum(tally.n for tally in self.tallies)
-
-    def _each(self, ask: Callable[[Tally], _F]) -> list[_F]:
-        return [ask(tally) for tally in self.tallies]
-
-    def count(self, where: Where | None = None, *, target: str = RESPONDENTS) -> Estimate:
-        return added(self._each(lambda tally: tally.count(where, target=target)))
-
-    def fraction(self, where: Where | None, *, among: Where, target: str = RESPONDENTS) -> Estimate:
-        return added(self._each(lambda tally: tally.fraction(where, among=among, target=target)))
-
-    def counts(self, wheres: Iterable[Where | None], *, target: str = RESPONDENTS) -> EstimateTable:
-        asked = list(wheres)
-        found = self._each(lambda tally: tally.counts(asked, target=target))
-        return EstimateTable(found[0].groupings, _row_by_row(found), label=found[0].label)
-
-    def sum(
-        self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
-    ) -> Estimate:
-        return added(self._each(lambda tally: tally.sum(attribute, where, target=target)))
-
-    def mean(
-        self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS
-    ) -> Estimate:
-        if is_circular(self.tallies, attribute):
-            wheres = [where] * len(self.tallies)
-            return circular_mean_of_all(self.tallies, attribute, wheres, target)
-        return added(self._each(lambda tally: tally.mean(attribute, where, target=target)))
-
-    def histogram(self, attribute: str, where: Where | None = None, **how: Any) -> EstimateTable:
-        found = self._each(lambda tally: tally.histogram(attribute, where, **how))
-        return EstimateTable(found[0].groupings, _row_by_row(found), label=found[0].label)
-
-    def cdf(self, attribute: str, where: Where | None = None, *, target: str = RESPONDENTS) -> Cdf:
-        found = self._each(lambda tally: tally.cdf(attribute, where, target=target))
-        first = found[0]
-        points = [added(list(some)) for some in zip(*(one.points for one in found), strict=True)]
-        return Cdf(attribute, first.described, first.positions, points, first.question, first.notes)
-
-    def workload(
-        self, attribute: str, matrix: Any, where: Where | None = None, **how: Any
-    ) -> EstimateTable:
-        found = self._each(lambda tally: tally.workload(attribute, matrix, where, **how))
-        return EstimateTable(found[0].groupings, _row_by_row(found), label=found[0].label)
+# Sums over all tallies
 
 
 def is_circular(tallies: Sequence[Tally], attribute: str) -> bool:
@@ -253,11 +188,6 @@ def circular_mean_of_all(
     return circular_mean(sums, described, attribute, like)
 
 
-def _row_by_row(found: Sequence[EstimateTable]) -> list[Estimate]:
-    rows = zip(*(table._estimates for table in found), strict=True)
-    return [added(list(some)) for some in rows]
-
-
 def added(answers: Sequence[_A]) -> _A:
     """The answer for all people of several groups: sums of independent estimates."""
     first = answers[0]
@@ -265,7 +195,7 @@ def added(answers: Sequence[_A]) -> _A:
         edges = zip(*(one.between or (one, one) for one in answers), strict=True)
         between = tuple(added(list(some)) for some in edges)
         return replace(added([replace(one, between=()) for one in answers]), between=between)
-    notes = tuple(dict.fromkeys(note for one in answers for note in one.notes))
+    notes = notes_of_all(answers)
     if isinstance(first, Ratio):
         return _mean_of_all(answers, notes)  # type: ignore[arg-type, return-value]
     return replace(

@@ -163,7 +163,7 @@ class Waves:
 
         def ask(tally: Tally) -> Estimate:
             found = tally.quantile(attribute, q, where, target=target)
-            if not is_number(found.value):
+            if attribute_of(tally.survey, attribute).named:
                 raise QueryError(
                     f"quantiles of {attribute} are levels, which have no differences; "
                     "query each tally"

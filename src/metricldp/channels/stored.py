@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
@@ -31,7 +29,6 @@ from metricldp_core import distributions as core
 from metricldp_core.canonical import Entry
 from metricldp_core.distributions import SUPPORTED
 from metricldp_core.errors import InvalidManifestError
-from metricldp_core.exact import WORD
 from metricldp_core.levels import Additive, Extremal
 
 Prior = tuple[float, ...] | None
@@ -50,16 +47,40 @@ class StoredMechanism(Mechanism):
         return metric
 
 
-def distribution_from(data: Any, size: int, place: str) -> core.Distribution:
-    """The output distribution that a survey file states, for so many positions."""
+def distribution_from(data: Any, sizes: tuple[int, ...], place: str) -> core.Distribution:
+    """The output distribution that a survey file states, on one attribute or cells of several."""
+    size = math.prod(sizes)
     try:
         entry = Entry(data, place)
         found = core.read_distribution(entry, SUPPORTED)
         if found.size != size:
             entry.reject(f"has {found.size:,} positions, the attribute has {size:,}")
+        if found.grid not in ((size,), sizes):
+            entry.reject(f"is not on cells of {' x '.join(map(str, sizes))}")
     except InvalidManifestError as error:
         raise InvalidSpecError(str(error).replace("manifest", "survey file", 1)) from None
     return found
+
+
+_KINDS = {
+    **{name: name for name in ("randomized-response", "geometric", "threshold", "unary", "matrix")},
+    **dict.fromkeys(("threshold-paper", "threshold-dummy"), "threshold"),
+    **dict.fromkeys(("extremal", "tight-constraints"), "extremal"),
+    **{name: name for name in ("additive", "memoised")},
+}
+"""The distributions that built-in mechanisms have."""
+
+
+def check_kind(mechanism: str, stored: core.Distribution, sizes: tuple[int, ...]) -> None:
+    """Reject a distribution that a mechanism for values of these sizes does not have."""
+    if (kind := _KINDS.get(mechanism, stored.kind)) != stored.kind:
+        raise InvalidSpecError(
+            f"mechanism {mechanism!r} has a distribution {kind!r}, not {stored.kind!r}"
+        )
+    if isinstance(stored, Additive) and stored.sizes != sizes:
+        raise InvalidSpecError(
+            f"the distribution has sizes {list(stored.sizes)}, needs {list(sizes)}"
+        )
 
 
 def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
@@ -104,8 +125,5 @@ def _threshold(stored: core.Threshold) -> Threshold:
 
 
 def _geometric(stored: core.Geometric) -> Geometric:
-    """With the epsilon per step that the probability of a whole block implies."""
     noise = GeometricNoise(stored.zero, stored.digits, stored.block)
-    missing = Fraction(WORD - stored.block, WORD)
-    epsilon = -math.log1p(-float(missing)) / noise.length
-    return Geometric(stored.size, epsilon, noise)
+    return Geometric(stored.size, noise.epsilon, noise)

@@ -51,17 +51,17 @@ class Metric(ABC):
     def farthest(self, size: int) -> tuple[int, int]:
         """Two positions at the largest distance."""
 
-    @abstractmethod
     def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
         """The pairs that imply all others: those with E(x, x') < E(x, z) + E(z, x') for every z.
 
         The distance of any two positions is that of a path of such pairs: a pair that is none has
         a z between, and its two parts are shorter.
         """
+        return self.to_core(size).generating_pairs()
 
-    @abstractmethod
     def generating_count(self, size: int) -> int:
         """How many those are."""
+        return self.to_core(size).count()
 
     @abstractmethod
     def whole(self, size: int) -> Integers:
@@ -116,10 +116,6 @@ class Metric(ABC):
         are the same nothing changes.
         """
         return self
-
-    def keeps_between(self, promised: Metric, size: int) -> bool:
-        """Whether keeping this on the points of a grid keeps the promise for values between."""
-        return self.within(promised, size)
 
     def sensitive_positions(self, size: int) -> frozenset[int] | None:
         """Those at the smallest distance of all others, where any two others are at twice that."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
 from typing import ClassVar, Self
 
 import numpy as np
 
 from metricldp.metrics.base import Integers, Metric
 from metricldp_core import metrics as core
-from metricldp_core.exact import exp_bounds, log_bounds
+from metricldp_core.exact import log_bounds
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,6 @@ class Line(_InSteps):
     def distance(self, x: int, other: int) -> Fraction:
         return self.step * abs(x - other)
 
-    def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
-        return ((x, x + 1) for x in range(size - 1))
-
-    def generating_count(self, size: int) -> int:
-        return size - 1
-
     def by_difference(self, size: int) -> Integers:
         return np.arange(size, dtype=np.int64)
 
@@ -70,10 +63,6 @@ class Line(_InSteps):
     def to_core(self, size: int) -> core.Metric:
         return core.Line(size, self.step)
 
-    def keeps_between(self, promised: Metric, size: int) -> bool:
-        step = promised.per_step(size)
-        return promised.is_line and exp_bounds(self.step)[1] <= 1 + step
-
     def within(self, other: Metric, size: int) -> bool:
         return self.step <= other.per_step(size)
 
@@ -87,12 +76,6 @@ class Uniform(_InSteps):
 
     def distance(self, x: int, other: int) -> Fraction:
         return self.step if x != other else Fraction(0)
-
-    def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
-        return combinations(range(size), 2)
-
-    def generating_count(self, size: int) -> int:
-        return size * (size - 1) // 2
 
     def by_difference(self, size: int) -> Integers:
         return np.minimum(np.arange(size, dtype=np.int64), 1)

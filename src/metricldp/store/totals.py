@@ -143,7 +143,7 @@ class Totals(Store):
         )
         for table in found:
             for names in self.keep:
-                batches = arrow.batches(table.select(list(names)))
+                batches = arrow.batches(table.select([arrow.column_of(name) for name in names]))
                 part = cubes.build(batches, more._tables[names].channels)
                 more._tables[names] = more._tables[names] + part
             more._n += table.num_rows

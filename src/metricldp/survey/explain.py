@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 import textwrap
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import ROUND_UP, Context
 from fractions import Fraction
 from typing import Any
@@ -24,7 +23,7 @@ from metricldp.metrics import Relative
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 from metricldp_core import guarantee as core
-from metricldp_core.exact import ceil_of, decimal_of, floor_of
+from metricldp_core.exact import decimal_of
 from metricldp_core.manifest import Field
 
 WEAK_CLOSE = 3
@@ -101,33 +100,13 @@ def close_distance(attribute: Any) -> Fraction | None:
     return distance if attribute.in_bins else max(distance, attribute.step)
 
 
-def _within(attribute: Any, distance: Fraction) -> Fraction:
-    """The largest epsilon of two values that are at most so far apart."""
-    metric, size = attribute.distances, attribute.size
-    if getattr(attribute, "edges", None) is not None:
-        return _largest_reached(attribute, lambda end: end + distance)
-    if attribute.rounded_at_random and attribute.within is None:
-        return Fraction(min(attribute.unit * distance, metric.diameter(size)))
-    steps = distance / attribute.step
-    if attribute.rounded_at_random:
-        return Fraction(metric.distance(0, min(steps, size - 1)))
-    whole = ceil_of(steps) if attribute.in_bins else floor_of(steps)
-    return Fraction(metric.distance(0, min(max(whole, 1), metric.farthest(size)[1])))
-
-
-def _within_ratio(attribute: Attribute, by: float) -> Fraction:
-    """The largest epsilon of two values of which one is larger by a share of the other."""
-    return _largest_reached(attribute, lambda end: end * (1 + decimal_of(by)))
-
-
-def _largest_reached(attribute: Attribute, reach: Callable[[Fraction], Fraction]) -> Fraction:
-    """The largest epsilon of two values of which the larger is at most reach(the smaller)."""
-    ends = [attribute.values_at(position) for position in range(attribute.size)]
-    lows = [decimal_of(float(low)) for low, _ in ends]
-    # Bins are left-closed: a value stays below the upper edge of its bin.
-    find = bisect_left if attribute.in_bins else bisect_right
-    last = (find(lows, reach(decimal_of(float(high)))) - 1 for _, high in ends)
-    return max(attribute.distances.distance(x, other) for x, other in enumerate(last))
+def _epsilon(field: Field, k: int, **close: Fraction) -> Fraction:
+    """The largest epsilon of two values of attribute k that are close in another sense."""
+    texts: dict[str, Any] = {"within": None, "ratio": None}
+    texts |= {key: str(value) for key, value in close.items()}
+    domains = list(field.domains)
+    domains[k] = replace(domains[k], **texts)
+    return core.close_epsilon(replace(field, domains=tuple(domains)), k)
 
 
 def _length(attribute: Attribute, distance: float | Fraction) -> str:
@@ -279,7 +258,7 @@ def explain(
     for name, attribute in survey.asked.items():
         if attribute.public_ends is not None:
             title = f"{name}: a public weight from {' to '.join(map(plain, attribute.public_ends))}"
-            sections.append(Section(title, "It is sent without protection."))
+            sections.append(Section(title, core.PUBLIC))
             continue
         section = _section(survey, name)
         sections.append(section)
@@ -351,13 +330,14 @@ def _pairs(survey: Agreement, name: str) -> Iterator[tuple[str, float]]:
     metric, size, across = attribute.distances, attribute.size, attribute_epsilon(survey, name)
     stated = getattr(attribute, "metric", None)
     rows: list[tuple[str, float | Fraction]] = []
+    field, _, k = _fields(survey)[name]
     if isinstance(stated, Relative) and not metric.is_uniform:
         percent = plain(100 * stated.by)
-        rows.append((f"one larger by {percent} %", _within_ratio(attribute, stated.by)))
-        rows.append(("one twice the other", _within_ratio(attribute, 1)))
+        rows.append((f"one larger by {percent} %", _epsilon(field, k, ratio=decimal_of(stated.by))))
+        rows.append(("one twice the other", _epsilon(field, k, ratio=Fraction(1))))
     elif close_distance(attribute) is not None and not metric.is_uniform:
         lengths = _example_lengths(attribute)
-        rows += [(f"within {_length(attribute, d)}", _within(attribute, d)) for d in lengths]
+        rows += [(f"within {_length(attribute, d)}", _epsilon(field, k, within=d)) for d in lengths]
     elif (close := close_values(survey, name)) is not None:
         rows.append((close[0].replace(" as for ", " and "), close[1]))
     if not metric.is_uniform:

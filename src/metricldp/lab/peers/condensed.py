@@ -33,10 +33,6 @@ def _height(distance: Fraction) -> int:
     return floor_of(exp_bounds(-min(distance, Fraction(128)) / 2)[0] * (WORD * WORD))
 
 
-class _Loose(Table):
-    """Less is told than the distance of two values."""
-
-
 @dataclass(frozen=True, repr=False)
 class Condensed(Mechanism):
     """One integer, for any metric; it saves nothing."""
@@ -65,7 +61,7 @@ class Condensed(Mechanism):
             row = [max(_LEAST, WORD * one // total) for one in heights]
             row[x] += WORD - sum(row)
             rows.append(row)
-        return _Loose.of(rows)
+        return Table.of(rows)
 
     def __repr__(self) -> str:
         return repr(self.name)
