@@ -39,8 +39,8 @@ class Distribution(ABC):
     kind: ClassVar[str]
     size: int
     bits: int
-    cost: int = 1
-    """About how many elementary steps one likelihood ratio takes."""
+    rises: bool = False
+    """Whether a ratio that depends on a difference does not fall as the difference grows."""
 
     @property
     def invariance(self) -> Invariance:
@@ -69,6 +69,13 @@ class Distribution(ABC):
     @abstractmethod
     def largest_ratio(self) -> Fraction:
         """Return an upper bound of `ratio` over all pairs of positions."""
+
+    def work(self, pairs: int) -> int:
+        """About how many elementary steps the ratios of so many pairs take.
+
+        A step is one report of a table.
+        """
+        return pairs
 
     def is_possible(self, report: int) -> bool:
         """Whether an integer of `bits` bits can be a report."""
@@ -159,6 +166,7 @@ class Threshold(Distribution):
     flips: tuple[int, ...]
 
     kind: ClassVar[str] = "threshold"
+    rises = True
 
     @property
     def bits(self) -> int:  # type: ignore[override]
@@ -191,6 +199,9 @@ class Threshold(Distribution):
 
     def largest_ratio(self) -> Fraction:
         return self.ratio(0, self.size - 1)
+
+    def work(self, pairs: int) -> int:
+        return pairs if self._equal else 8 * pairs * self.bits
 
     def to_data(self) -> dict[str, Any]:
         return {"kind": self.kind, "size": self.size, "flips": runs(map(word, self.flips))}
@@ -295,6 +306,7 @@ class Geometric(OneInteger):
     block: int
 
     kind: ClassVar[str] = "geometric"
+    rises = True
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
@@ -435,10 +447,6 @@ class Matrix(Distribution):
     def bits(self) -> int:  # type: ignore[override]
         return sum(row.noise.bits for row in self.rows)
 
-    @property
-    def cost(self) -> int:  # type: ignore[override]
-        return len(self.rows)
-
     def draw(self, position: int, words: Words) -> int:
         report = start = 0
         for row in self.rows:
@@ -461,6 +469,14 @@ class Matrix(Distribution):
         """Return the product of the largest ratios of all rows."""
         reaches = (max(row.entries) - min(row.entries) for row in self.rows)
         return product(self._power(k, steps) for k, steps in enumerate(reaches))
+
+    def work(self, pairs: int) -> int:
+        powers = 0
+        for row in self.rows:
+            entries = set(row.entries)
+            reach = max(entries) - min(entries)
+            powers += min(pairs, reach, len(entries) ** 2 >> 1) * reach.bit_length()
+        return 2 * pairs * len(self.rows) + 16 * powers
 
     def _power(self, k: int, steps: int) -> int:
         """The ratio of entries of row k that differ by so many steps, in units of 2^-256."""
@@ -526,8 +542,8 @@ class Memoised(OneInteger):
         return self.second.outputs
 
     @property
-    def cost(self) -> int:  # type: ignore[override]
-        return self.first.cost
+    def rises(self) -> bool:  # type: ignore[override]
+        return self.first.rises
 
     @property
     def invariance(self) -> Invariance:
@@ -541,6 +557,9 @@ class Memoised(OneInteger):
 
     def largest_ratio(self) -> Fraction:
         return self.first.largest_ratio()
+
+    def work(self, pairs: int) -> int:
+        return self.first.work(pairs)
 
     def to_data(self) -> dict[str, Any]:
         first, second = self.first.to_data(), self.second.to_data()
@@ -581,10 +600,6 @@ class Table(OneInteger):
     def outputs(self) -> int:  # type: ignore[override]
         return len(self.weights[0])
 
-    @property
-    def cost(self) -> int:  # type: ignore[override]
-        return self.outputs
-
     @cached_property
     def _cumulative(self) -> list[list[int]]:
         return [list(accumulate(row)) for row in self.weights]
@@ -606,6 +621,9 @@ class Table(OneInteger):
     def largest_ratio(self) -> Fraction:
         columns = zip(*self.weights, strict=True)
         return max(quotient(max(column), min(column)) for column in columns)
+
+    def work(self, pairs: int) -> int:
+        return pairs * self.outputs
 
     def to_data(self) -> dict[str, Any]:
         return {"kind": self.kind, "weights": [list(map(word, row)) for row in self.weights]}

@@ -120,10 +120,6 @@ class Additive(OneInteger):
         return len(self.depths) * self.ring
 
     @property
-    def cost(self) -> int:  # type: ignore[override]
-        return self.outputs
-
-    @property
     def invariance(self) -> Invariance:
         return "difference"
 
@@ -172,6 +168,9 @@ class Additive(OneInteger):
     def largest_ratio(self) -> Fraction:
         """Return the ratio of the highest and the lowest level."""
         return max(Fraction(known[0], known[-1]) for known in self.levels)
+
+    def work(self, pairs: int) -> int:
+        return 2 * pairs * self.outputs
 
     def to_data(self) -> dict[str, Any]:
         grid = {"sizes": list(self.sizes), "lengths": list(self.lengths)}
