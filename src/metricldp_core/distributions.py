@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, groupby
 from math import log
 from typing import Any, ClassVar, Literal, Self
@@ -181,9 +182,7 @@ class Threshold(Distribution):
         return "difference" if self._equal else "none"
 
     def draw(self, position: int, words: Words) -> int:
-        flipped = 0
-        for k, flip in enumerate(self.flips):
-            flipped |= words.below(flip) << k
+        flipped = packed(words.below(flip) for flip in self.flips)
         return flipped ^ (1 << self.bits) - (1 << position)
 
     def ratio(self, x: int, other: int) -> Fraction:
@@ -204,12 +203,12 @@ class Threshold(Distribution):
         return pairs if self._equal else 8 * pairs * self.bits
 
     def to_data(self) -> dict[str, Any]:
-        return {"kind": self.kind, "size": self.size, "flips": runs(map(word, self.flips))}
+        return {"kind": self.kind, "size": self.size, "flips": runs(self.flips, word)}
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
         size = entry.whole("size", 2, MOST_POSITIONS)
-        flips = read_probabilities(entry, "flips", MOST_BITS)
+        flips = read_runs(entry, "flips", MOST_BITS, entry.probability_of)
         if not size - 1 <= len(flips) <= size + 1:
             entry.reject(f"has {len(flips):,} flips for {size:,} positions")
         return cls(size, flips)
@@ -239,43 +238,46 @@ class Unary(Distribution):
 
     @property
     def invariance(self) -> Invariance:
-        return "all" if len(set(self._bit_ratios)) == 1 else "none"
+        return "all" if len(set(self._bit_ratios.values())) == 1 else "none"
 
     def draw(self, position: int, words: Words) -> int:
-        report = 0
-        for k, probability in enumerate(self.other):
-            report |= words.below(probability) << k
+        report = packed(words.below(probability) for probability in self.other)
         own = words.below(self.own[position])
         return report & ~(1 << position) | own << position
 
     def ratio(self, x: int, other: int) -> Fraction:
         if x == other:
             return Fraction(1)
-        (up, down), (other_up, other_down) = self._bit_ratios[x], self._bit_ratios[other]
+        (up, down), (other_up, other_down) = (
+            self._bit_ratios[self.own[k], self.other[k]] for k in (x, other)
+        )
         return max(up * other_down, other_up * down)
 
     @cached_property
-    def _bit_ratios(self) -> list[tuple[Fraction, Fraction]]:
-        """Of each bit: its largest contribution to the ratio for its value, and against it."""
-        pairs = list(zip(self.own, self.other, strict=True))
+    def _bit_ratios(self) -> dict[tuple[int, int], tuple[Fraction, Fraction]]:
+        """By own and other: the largest contributions of a bit for its value, and against it."""
         known = {}
-        for p, q in set(pairs):
+        for p, q in set(zip(self.own, self.other, strict=True)):
             one, zero = fraction(p, q), fraction(WORD - p, WORD - q)
             known[p, q] = max(one, zero), max(fraction(q, p), fraction(WORD - q, WORD - p))
-        return [known[pair] for pair in pairs]
+        return known
 
     def largest_ratio(self) -> Fraction:
-        return max(up for up, _ in self._bit_ratios) * max(down for _, down in self._bit_ratios)
+        ups, downs = zip(*self._bit_ratios.values(), strict=True)
+        return Fraction(max(ups) * max(downs))
 
     def to_data(self) -> dict[str, Any]:
-        own, other = (runs(map(word, part)) for part in (self.own, self.other))
+        own, other = (runs(part, word) for part in (self.own, self.other))
         return {"kind": self.kind, "own": own, "other": other}
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
-        own, other = (read_probabilities(entry, key, MOST_POSITIONS) for key in ("own", "other"))
+        own, other = (
+            read_runs(entry, key, MOST_POSITIONS, entry.probability_of) for key in ("own", "other")
+        )
         if not 2 <= len(own) == len(other):
             entry.reject("needs own and other of equal length, at least 2")
+        entry.charge(len(set(zip(own, other, strict=True))) << 4)  # their ratios
         return cls(len(own), own, other)
 
 
@@ -363,8 +365,12 @@ class Geometric(OneInteger):
 
     @classmethod
     def read(cls, entry: Entry, most: int = MOST_POSITIONS) -> Self:
+        entry.charge(1 << 5)  # its ratio
         size, zero = entry.whole("size", 2, most), entry.probability("zero", 1)
-        return cls(size, zero, entry.probabilities("digits", 0, 63), entry.probability("block", 1))
+        digits, block = entry.probabilities("digits", 0, 63), entry.probability("block", 1)
+        if block > WORD >> 1:
+            entry.reject("has a block above 1/2, so that a draw could read many words")
+        return cls(size, zero, digits, block)
 
 
 @dataclass(frozen=True)
@@ -490,7 +496,7 @@ class Matrix(Distribution):
 
     def to_data(self) -> dict[str, Any]:
         rows = [
-            {"entries": runs(row.entries), "low": row.low, **row.noise.to_data()}
+            {"entries": runs(row.entries, int), "low": row.low, **row.noise.to_data()}
             for row in self.rows
         ]
         for row in rows:
@@ -501,14 +507,12 @@ class Matrix(Distribution):
     def read(cls, entry: Entry) -> Self:
         rows = []
         for k, data in enumerate(entry.list("rows", 1, 1 << 14)):
-            row = Entry(data, f"{entry.path}.rows[{k}]")
+            row = Entry(data, f"{entry.path}.rows[{k}]", entry)
             low = row.whole("low", -LARGEST_ENTRY, LARGEST_ENTRY)
-            entries = read_runs(row, "entries", 1 << 12)
             noise = Geometric.read(row, 1 << 32)
+            inside = partial(row.whole_of, least=low, most=low + noise.size - 1)
+            rows.append(Row(read_runs(row, "entries", 1 << 12, inside), low, noise))
             row.done()
-            for value in entries:
-                row.whole_of(value, "entries", low, low + noise.size - 1)
-            rows.append(Row(tuple(entries), low, noise))
         size = len(rows[0].entries)
         if size < 2 or any(len(row.entries) != size for row in rows):
             entry.reject("needs rows of equal length, at least 2")
@@ -665,28 +669,28 @@ def fraction(a: int, b: int) -> Fraction:
     return Fraction(a, b)
 
 
-def runs(values: Any) -> list[list[Any]]:
+def packed(bits: Iterable[bool]) -> int:
+    """The integer with these bits, the lowest first; the same time for each."""
+    return int("".join("01"[bit] for bit in bits)[::-1], 2)
+
+
+def runs(values: Sequence[int], write: Callable[[int], Any]) -> list[list[Any]]:
     """Equal neighbours together: [value, count] for each run."""
-    return [[value, len(list(group))] for value, group in groupby(values)]
+    return [[write(value), len(list(group))] for value, group in groupby(values)]
 
 
-def read_runs(entry: Entry, key: str, most: int) -> list[Any]:
+def read_runs(
+    entry: Entry, key: str, most: int, read: Callable[[Any, str], int]
+) -> tuple[int, ...]:
     """The values of runs, at most so many."""
-    values: list[Any] = []
-    before: object = None
+    values: list[int] = []
     for run in entry.list(key, 1, most):
-        if not isinstance(run, list) or len(run) != 2 or run[0] == before:
-            entry.reject(f"needs {key}, a list of different neighbouring [value, count]")
-        before = run[0]
-        values += [run[0]] * entry.whole_of(run[1], key, 1, most - len(values))
-    return values
-
-
-def read_probabilities(entry: Entry, key: str, most: int) -> tuple[int, ...]:
-    """Probabilities that `runs` wrote."""
-    texts = read_runs(entry, key, most)
-    known = {text: entry.probability_of(text, key) for text, _ in groupby(texts)}
-    return tuple(known[text] for text in texts)
+        if not isinstance(run, list) or len(run) != 2:
+            entry.reject(f"needs {key}, a list of [value, count]")
+        count = entry.whole_of(run[1], key, 1, most - len(values))
+        entry.charge(count >> 3)
+        values += [read(run[0], key)] * count
+    return tuple(values)
 
 
 SUPPORTED: dict[str, type[Distribution]] = {

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 from metricldp_core.canonical import LARGEST_FRACTION, LARGEST_NUMBER, Entry
 from metricldp_core.exact import CERTAIN, at_most_exp, log_of
 
-MOST_PAIRS = 1 << 20
+MOST_PAIRS = 1 << 17
 """Generating pairs that a manifest lists."""
 _LARGE = re.compile("[1-9][0-9]{15,1999}")
 _MOST_STEPS = 1 << 19
@@ -269,6 +269,7 @@ class Line(Metric):
             cap = entry.fraction("cap")
         if width < 1 or (cap is not None and cap < epsilon):
             entry.reject("needs a width of at least 1, and a cap of at least epsilon")
+        entry.charge(min(width.denominator, floor(size / width)))
         return cls(size, epsilon, width, cap, entry.true("ring"))
 
 
