@@ -100,6 +100,10 @@ class Metric(ABC):
         """The pairs of all groups."""
         return chain.from_iterable(group.pairs for group in self.groups())
 
+    def representatives(self) -> Pairs:
+        """One generating pair for each difference of cells."""
+        return chain.from_iterable(group.representatives for group in self.groups())
+
     def count(self) -> int:
         """How many generating pairs there are."""
         return sum(group.count for group in self.groups())

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain, islice
+from itertools import islice
 
 from metricldp_core.distributions import Distribution
 from metricldp_core.errors import InvalidManifestError
@@ -129,8 +129,9 @@ def examined(distribution: Distribution, metric: Metric) -> Pairs:
     """The generating pairs; of pairs with the same ratio that with the smallest distance."""
     if distribution.invariance == "all":
         return iter([metric.smallest()])
-    same, groups = _by_difference(distribution, metric), metric.groups()
-    return chain.from_iterable(g.representatives if same else g.pairs for g in groups)
+    if _by_difference(distribution, metric):
+        return metric.representatives()
+    return metric.generating_pairs()
 
 
 def _private(manifest: Manifest) -> Iterator[tuple[str, Distribution, Metric]]:
