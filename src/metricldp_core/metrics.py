@@ -229,16 +229,16 @@ class Line(Metric):
         """The generating differences in rising order, in ranges of equal distance."""
         widest = self.size // 2 if self.ring else self.size - 1
         found = [range(1, min(floor(self.width), widest) + 1)]
-        most = widest // self.width if self.cap is None else self.cap // self.epsilon
+        most = widest if self.cap is None else self.cap // self.epsilon
         part, whole = self.width.numerator, self.width.denominator
         rest = least = part % whole
         for k in range(2, most + 1):
-            if not least or k * part > widest * whole:
+            if not least or (d := k * part // whole) > widest:
                 break
             rest = (rest + part) % whole
             if rest < least:
                 least = rest
-                found.append(range(k * part // whole, k * part // whole + 1))
+                found.append(range(d, d + 1))
         if self.cap is not None:
             found.append(range(floor(self.width * most) + 1, widest + 1))
         return [differences for differences in found if differences]
