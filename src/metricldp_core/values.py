@@ -109,7 +109,7 @@ class _Numbers(Domain):
     def _within(self, number: Any, clip: bool) -> Any:
         """The number, or the nearest end if it is clipped; values of a ring are not clipped."""
         nearest = min(max(number, self.low), self.high)
-        if nearest != number and (self.cyclic or not clip):
+        if (nearest != number) & (self.cyclic | (not clip)):
             remedy = "correct it or clip it (clip=True, --clip)"
             if self.cyclic:
                 remedy = f"cyclic values are not clipped; reduce it modulo {self._period:g}"
@@ -156,7 +156,8 @@ class _Numbers(Domain):
             self._reject_missing()
         if math.isinf(number):
             self._reject_infinite()
-        return int(text) if text.lstrip("+-").isdigit() else number
+        whole = text.lstrip("+-").isdigit()
+        return (number, int(("0", text)[whole]))[whole]
 
     def _reject_infinite(self) -> NoReturn:
         self.reject("is not a finite number; correct it or leave the row out", "range")
