@@ -1,0 +1,72 @@
+// Canonical JSON (RFC 8785), and strict reading of the objects in it.
+//
+// Equal data have equal text in every language: keys in order, no spaces, no escapes that JSON does
+// not require, numbers as JavaScript writes them. Integers of 2^53 and above are text, because not
+// every language reads them as numbers.
+//
+// A check takes a value from JSON and returns what it stands for, or undefined if it is not valid.
+
+import { InvalidManifestError } from "./errors.js";
+
+export const LARGEST_NUMBER = 2 ** 53;
+
+/** The canonical text of plain data. */
+export function canonical(data) {
+  if (Array.isArray(data)) return `[${data.map(canonical)}]`;
+  if (!data || typeof data !== "object") return JSON.stringify(data);
+  return `{${Object.keys(data).sort().map((key) => JSON.stringify(key) + ":" + canonical(data[key]))}}`;
+}
+
+export function reject(why) {
+  throw new InvalidManifestError("manifest", `the manifest is invalid: ${why}`);
+}
+
+/**
+ * The check of an object: `read` gets a function entry(key, check, absent) that reads a key once.
+ *
+ * A key that has not been read is rejected, so nothing in a manifest is ignored.
+ */
+export const object = (read) => (data) => {
+  if (!data || typeof data !== "object" || Array.isArray(data)) return;
+  const rest = new Map(Object.entries(data));
+  const value = read((key, check, absent) => {
+    const value = rest.has(key) ? check(rest.get(key)) : absent;
+    rest.delete(key);
+    return value ?? reject(key);
+  });
+  for (const key of rest.keys()) reject("unknown key " + key);
+  return value;
+};
+
+export const list = (check, least, most) => (values) => {
+  if (!Array.isArray(values) || values.length < least || values.length > most) return;
+  values = values.map((value) => check(value));
+  return values.includes(undefined) ? undefined : values;
+};
+
+export const text = (value) => (typeof value === "string" ? value : undefined);
+
+/** A line of text: of separators only the space, and no control, format or unknown characters. */
+export const textLine = (value) => (text(value) && /^ *[^\p{C}\p{Z}]( |[^\p{C}\p{Z}])*$/u.test(value) ? value : undefined);
+
+/** A key that is there only if it is true. */
+export const flag = (value) => value === true || undefined;
+
+export const integer = (least, most) => (number) => (Number.isInteger(number) && number >= least && number <= most ? number : undefined);
+
+export const double = (number) => (typeof number === "number" && Math.abs(number) <= 1e300 ? number : undefined);
+
+/** 16 hexadecimal digits. */
+export const probability = (least) => (digits) => {
+  const probability = /^[\da-f]{16}$/.test(text(digits)) ? BigInt("0x" + digits) : -1n;
+  return probability >= least ? probability : undefined;
+};
+
+/** A positive fraction in lowest terms, at most 2^40, as text such as 3/2. */
+export function ratio(value) {
+  if (!/^[1-9]\d{0,1999}(\/[1-9]\d{0,1999})?$/.test(text(value))) return;
+  const [n, d = 1n] = value.split("/").map(BigInt);
+  return value.endsWith("/1") || gcd(n, d) > 1n || n > d << 40n ? undefined : [n, d];
+}
+
+const gcd = (a, b) => (b ? gcd(b, a % b) : a);

@@ -1,0 +1,245 @@
+// Metrics on positions: what a field guarantees, and the pairs of positions that prove it.
+//
+// E(x, x') bounds the logarithm of the likelihood ratio of x and x'. Likelihood ratios multiply
+// along a path of positions as distances add, so it is enough to examine *generating* pairs: those
+// whose distance is not the sum of the distances of two parts of a path. All distances are fractions.
+//
+// A metric is an object with
+//   distance         E(x, x'), or an upper bound of it
+//   pairs            the generating pairs x < x' if `every`, else one for each difference, for
+//                    distributions that depend on it alone
+//   limit            what a generating pair allows, see `limitOf`
+//   smallest         a pair at the smallest distance
+//   largest          the largest distance of two positions, or an upper bound of it
+
+import { LARGEST_NUMBER, flag, integer, list, object, ratio, reject, text, textLine } from "./canonical.js";
+import { bisect, highest, lowest, prod, range } from "./distributions.js";
+import { CERTAIN, ONE, atMost, atMostExp, ceilOf, floorOf, logOf, minus, over, plus, smaller, times, toNumber, whole } from "./exact.js";
+
+/** Generating pairs that a manifest lists. */
+const MOST_PAIRS = 2 ** 20;
+/** Steps in which all shortest paths are computed; longer ones are bounded. */
+const MOST_STEPS_OF_PATHS = 2 ** 19;
+
+/** The largest likelihood ratio of a pair: e^epsilon, or 1 + epsilon if `linear`. */
+export function limitOf(epsilon, linear) {
+  const most = plus(epsilon, ONE);
+  return {
+    epsilon,
+    linear,
+    allows: (ratio) => !atMost(CERTAIN, ratio) && (linear ? atMost(ratio, most) : atMostExp(ratio, epsilon)),
+    /** The largest privacy loss, the logarithm of the ratio. */
+    allowed: linear ? logOf(most) : toNumber(epsilon),
+  };
+}
+
+/**
+ * E(x, x') = epsilon for any two positions: plain local differential privacy.
+ *
+ * A value that is rounded at random has a mixture of the distributions of two points, which has no
+ * larger ratios. So points keep the metric itself.
+ */
+function uniform(entry, size) {
+  const epsilon = entry("epsilon", ratio);
+  return {
+    distance: (x, other) => (x === other ? whole(0) : epsilon),
+    *pairs(every) {
+      for (let x = 0; x < (every ? size : 1); x++) for (let other = x + 1; other < size; other++) yield [x, other];
+    },
+    limit: () => limitOf(epsilon),
+    smallest: [0, 1],
+    largest: () => epsilon,
+  };
+}
+
+/**
+ * E = epsilon ceil(d / width), at most `cap`, for positions d apart along a line or a ring.
+ *
+ * With width 1 it is epsilon per step; else it is epsilon for all positions at most `width` apart,
+ * twice that up to twice as far, and so on. On a ring d = min(|x - x'|, size - |x - x'|). The cap
+ * is at least epsilon. E is a metric, as rounding up a sum gives at most the sum of the parts
+ * rounded up, and so is min(E, cap).
+ *
+ * Generating differences: d is the sum of two others with the same total distance except for
+ * d <= width; d = floor(k width) for k with a smaller fractional part of k width than all before;
+ * and all d whose distance is the cap.
+ */
+function line(entry, size) {
+  const epsilon = entry("epsilon", ratio), cap = entry("cap", ratio, false), ring = entry("ring", flag, false);
+  const width = entry("width", (text) => (text === "1" ? undefined : ratio(text)), ONE);
+  if (!atMost(ONE, width) || (cap && !atMost(epsilon, cap))) reject("width");
+  return lineOf(size, epsilon, width, cap, ring);
+}
+
+/** `linear`: whether neighbours keep a ratio of 1 + epsilon, see `betweenPoints`. */
+function lineOf(size, epsilon, width, cap, ring, linear) {
+  const widest = ring ? size >> 1 : size - 1, steps = width === ONE;
+  /** The distance of positions that differ by so much, a fraction. */
+  const at = (difference) => {
+    if (ring) difference = smaller(difference, minus(whole(size), difference));
+    const far = times(epsilon, [ceilOf(over(difference, width)), 1n]);
+    return cap ? smaller(far, cap) : far;
+  };
+  const distance = (x, other) => at(whole(Math.abs(x - other)));
+  let differences;
+  /** The generating differences, in rising order. */
+  const generating = () => {
+    const [n, d] = width, bounded = (number) => Number(number < widest ? number : BigInt(widest));
+    const most = cap ? floorOf(over(cap, epsilon)) : BigInt(widest), found = new Set(range(bounded(n / d) + 1).slice(1));
+    let least = n % d;
+    for (let k = 2n; k <= most && least && k * n <= BigInt(widest) * d; k++)
+      if ((k * n) % d < least) {
+        least = (k * n) % d;
+        found.add(Number((k * n) / d));
+      }
+    if (cap) for (let far = bounded((n * most) / d) + 1; far <= widest; far++) found.add(far);
+    return [...found].sort((a, b) => a - b);
+  };
+  return {
+    epsilon,
+    ring,
+    /** Whether distances are proportional to differences, up to the cap. */
+    steps,
+    at,
+    distance,
+    *pairs(every) {
+      for (const d of (differences ??= generating())) {
+        for (let x = 0; x < (every ? size - d : 1); x++) yield [x, x + d];
+        if (ring && 2 * d < size) for (let x = 0; x < (every ? d : 1); x++) yield [x, x + size - d];
+      }
+    },
+    limit: (x, other) => limitOf(distance(x, other), linear && other - x === 1),
+    smallest: [0, 1],
+    largest: () => distance(0, widest),
+    /**
+     * The metric on points such that values rounded to them at random keep this one.
+     *
+     * Per step: with p and p' the probabilities of a report from neighbouring points, a value
+     * between them has (1 - t) p + t p'. If p' <= (1 + e) p, its logarithm changes by at most e
+     * for each unit of t. So a ratio of 1 + e between neighbours keeps e per step between values.
+     * Within a width: values at most that far apart are rounded to points at most one step more
+     * apart.
+     */
+    betweenPoints: () => lineOf(size, epsilon, steps ? width : [ceilOf(width) + 1n, 1n], cap, ring, steps),
+  };
+}
+
+/** E is the length of the shortest path over listed pairs; lengths are multiples of `step`. */
+function graph(entry, size) {
+  const step = entry("step", ratio), pair = list(integer(0, size - 1), 2, 2), path = range(size - 1).map((x) => [x, x + 1]);
+  const pairs = entry("pairs", list((data) => (pair(data)?.[0] < data?.[1] ? data : undefined), 1, MOST_PAIRS), path);
+  const lengths = entry("lengths", list(length, pairs.length, pairs.length)), key = (x, other) => x * size + other;
+  const listed = new Map(pairs.map((pair, k) => [key(...pair), lengths[k]])), edges = range(size).map(() => []);
+  pairs.forEach(([x, other], k) => {
+    edges[x].push([other, lengths[k]]);
+    edges[other].push([x, lengths[k]]);
+  });
+  const far = distances(step, lengths);
+  /** Lengths of shortest paths (Dijkstra's algorithm), undefined for positions without a path. */
+  const distancesFrom = (start) => {
+    const found = Array(size).fill(), queue = [-BigInt(start)], places = BigInt(size);
+    while (queue.length) {
+      // The queue has -(length size + position), the shortest length last.
+      const next = -queue.pop(), x = next % places, length = next / places;
+      if (found[x] === undefined) {
+        found[x] = length;
+        for (const [other, more] of edges[x]) {
+          const one = -((length + more) * places + BigInt(other));
+          if (found[other] === undefined) queue.splice(bisect(queue, one), 0, one);
+        }
+      }
+    }
+    return found;
+  };
+  if (listed.size < pairs.length || pairs.join() === path.join() !== (pairs === path) || distancesFrom(0).includes(undefined)) reject("pairs");
+  /** All distances, if there are few enough pairs. */
+  const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = () => far(highest(distancesFrom(size >> 1)));
+  // Over the middle position any two are at most twice its largest distance apart.
+  const largest = () => (all ? far(highest(all.map(highest))) : times(whole(2), farthest()));
+  const complete = new Set(range(size).filter((x) => edges[x].length === size - 1));
+  const touched = new Set(lengths).size < 2 && complete.size < size && pairs.every((pair) => pair.some((x) => complete.has(x)));
+  return {
+    distance: (x, other) => (all ? far(all[x][other]) : largest()),
+    pairs: () => pairs,
+    limit: (...pair) => limitOf(far(listed.get(key(...pair)))),
+    smallest: pairs[lengths.indexOf(lowest(lengths))],
+    largest,
+    /** The largest distance from the middle position. */
+    farthest,
+    /** Positions at the smallest distance of all others, if all pairs contain one of them. */
+    sensitive: touched ? [...complete] : [],
+  };
+}
+
+/** A positive integer, as text from 2^53 on. */
+function length(number) {
+  if (/^[1-9]\d{15,1999}$/.test(text(number))) return BigInt(number) < LARGEST_NUMBER ? undefined : BigInt(number);
+  return integer(1, LARGEST_NUMBER - 1)(number) && BigInt(number);
+}
+
+/** The distance of a length; none is above 2^40. */
+function distances(step, lengths) {
+  const distance = (length) => times(step, [length, 1n]);
+  if (!atMost(distance(highest(lengths)), whole(2 ** 40))) reject("lengths");
+  return distance;
+}
+
+/**
+ * E on the cells of a grid: the length of the shortest path over listed steps.
+ *
+ * A step moves by a number of positions along each attribute, up or down. Cells are flattened, the
+ * last attribute fastest. Paths are monotone along each attribute.
+ */
+function grid(entry, size) {
+  const step = entry("step", ratio), sizes = entry("sizes", list(integer(2, size), 2, 8)), dimensions = sizes.length;
+  const moves = entry("steps", list(list((value) => value, dimensions + 1, dimensions + 1), dimensions, MOST_PAIRS));
+  const lengths = moves.map((move) => length(move.pop()) || reject("steps")), different = new Set(moves.map(String));
+  const units = sizes.map((_, d) => String(sizes.map((_, k) => +(k === d))));
+  if (
+    !moves.every((move) => move.some(Number) && move.every((part, d) => integer(0, sizes[d] - 1)(part) !== undefined)) ||
+    !units.every((unit) => different.has(unit)) || different.size < moves.length || prod(sizes) !== size || size * moves.length > 32 * MOST_STEPS_OF_PATHS
+  )
+    reject("steps");
+  /** The position of a cell, and the cell at a position. */
+  const flat = (cell) => cell.reduce((all, x, d) => all * sizes[d] + x, 0);
+  const cell = (position) => sizes.map((_, d) => Math.floor(position / prod(sizes.slice(d + 1))) % sizes[d]);
+  /** Each step in all directions, of two opposite ones the first. */
+  const directions = moves.flatMap((move) => {
+    const all = move.reduce((some, part) => some.flatMap((way) => (part ? [[...way, part], [...way, -part]] : [[...way, 0]])), [[]]);
+    return all.slice(0, (all.length + 1) / 2);
+  });
+  const cells = range(size).map(cell);
+  /** The shortest path for each number of positions along each attribute. */
+  const shortest = cells.reduce((found, apart, x) => {
+    moves.forEach((move, k) => {
+      const length = move.every((part, d) => part <= apart[d]) && found[x - flat(move)] + lengths[k];
+      if (length && !(found[x] <= length)) found[x] = length;
+    });
+    return found;
+  }, [0n]);
+  const far = distances(step, lengths), distance = (x, other) => far(shortest[flat(cells[x].map((at, d) => Math.abs(at - cells[other][d])))]);
+  return {
+    grid: sizes,
+    distance,
+    *pairs(every) {
+      for (const direction of directions)
+        for (let x = 0; x < size; x++)
+          if (cells[x].every((at, d) => at + direction[d] >= 0 && at + direction[d] < sizes[d])) {
+            yield [x, x + flat(direction)];
+            if (!every) break;
+          }
+    },
+    limit: (x, other) => limitOf(distance(x, other)),
+    smallest: [0, flat(moves[lengths.indexOf(lowest(lengths))])],
+    largest: () => far(highest(shortest)),
+  };
+}
+
+const METRICS = { __proto__: null, uniform, line, graph, grid };
+
+/** The check of a metric on so many positions. */
+export const metric = (size) =>
+  object((entry) => {
+    const kind = entry("kind", textLine), read = METRICS[kind] || reject(`metric ${kind} is not supported`);
+    return { kind, ...read(entry, size) };
+  });
