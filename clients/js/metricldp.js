@@ -233,13 +233,6 @@ function wordsOf(word = fromBrowser()) {
 
 const LARGEST_NUMBER = 2 ** 53;
 
-/** The canonical text of plain data. */
-function canonical(data) {
-  if (Array.isArray(data)) return `[${data.map(canonical)}]`;
-  if (!data || typeof data !== "object") return JSON.stringify(data);
-  return `{${Object.keys(data).sort().map((key) => JSON.stringify(key) + ":" + canonical(data[key]))}}`;
-}
-
 function reject(why) {
   throw new InvalidManifestError("manifest", `the manifest is invalid: ${why}`);
 }
@@ -247,24 +240,31 @@ function reject(why) {
 /**
  * The check of an object: `read` gets a function entry(key, check, absent) that reads a key once.
  *
- * A key that has not been read is rejected, so nothing in a manifest is ignored.
+ * Keys are in order. One that has not been read is rejected, so nothing in a manifest is ignored.
  */
 const object = (read) => (data) => {
   if (!data || typeof data !== "object" || Array.isArray(data)) return;
-  const rest = new Map(Object.entries(data));
-  const value = read((key, check, absent) => {
+  const rest = new Map(Object.entries(data)), keys = [...rest.keys()];
+  const result = read((key, check, absent) => {
     const value = rest.has(key) ? check(rest.get(key)) : absent;
     rest.delete(key);
     return value ?? reject(key);
   });
-  for (const key of rest.keys()) reject("unknown key " + key);
-  return value;
+  if (rest.size || `${keys}` !== `${keys.sort()}`) reject(`keys ${keys}`);
+  return result;
 };
+
+/** The check of an object that `kinds` read, by its entry `kind`; any other is rejected by name. */
+const oneOf = (kinds, complete, size) =>
+  object((entry) => {
+    const kind = entry("kind", textLine), read = Object.hasOwn(kinds, kind) ? kinds[kind] : reject(`${kind} is not supported`);
+    return complete(read(entry, size), kind, entry);
+  });
 
 const list = (check, least, most) => (values) => {
   if (!Array.isArray(values) || values.length < least || values.length > most) return;
-  values = values.map((value) => check(value));
-  return values.includes(undefined) ? undefined : values;
+  const read = values.map(check);
+  return read.includes(undefined) ? undefined : read;
 };
 
 const text = (value) => (typeof value === "string" ? value : undefined);
@@ -589,12 +589,11 @@ function tableOf(weights, valid = true) {
   };
 }
 
-/** The check of a distribution of one of these kinds; any other is rejected by name. */
+/** The check of a distribution of one of these kinds. */
 const distribution = (kinds) =>
-  object((entry) => {
-    const kind = entry("kind", textLine), read = kinds[kind] || reject(`distribution ${kind} is not supported`);
-    const made = read(entry), { outputs = made.size } = made, largestRatio = () => made.ratio(0, made.size - 1);
-    return { outputs, bits: bitsFor(outputs), invariance: NONE, cost: 1, grid: [made.size], largestRatio, ...made, kind };
+  oneOf(kinds, (made, kind) => {
+    const { size, outputs = size } = made;
+    return { outputs, bits: bitsFor(outputs), invariance: NONE, cost: 1, grid: [size], largestRatio: () => made.ratio(0, size - 1), ...made, kind };
   });
 
 /** The check of runs [value, count] of different neighbours: all values, at most so many. */
@@ -614,12 +613,12 @@ function runs(check, most) {
   };
 }
 
-const BOTH = { __proto__: null, "randomized-response": randomizedResponse };
-/** Distributions of a field by kind; `levels` adds two. */
-const SUPPORTED = { ...BOTH, __proto__: null, threshold, unary, geometric, matrix, memoised, table };
+const BOTH = { "randomized-response": randomizedResponse };
 /** The two randomizations of a memoised response. */
-const FIRST = { ...BOTH, __proto__: null, geometric, table };
-const SECOND = { ...BOTH, __proto__: null, "lazy-geometric": lazyGeometric };
+const FIRST = { ...BOTH, geometric, table };
+const SECOND = { ...BOTH, "lazy-geometric": lazyGeometric };
+/** Distributions of a field by kind; `levels` adds two. */
+const SUPPORTED = { ...FIRST, threshold, unary, matrix, memoised };
 
 // levels.js
 //
@@ -725,8 +724,8 @@ function readDepths(data) {
   return deepest >= (depths === data ? BASE * BASE : pairs ? BASE : 0) ? read : undefined;
 }
 
-Object.assign(SUPPORTED, { additive, extremal });
-FIRST.extremal = extremal;
+SUPPORTED.additive = additive;
+SUPPORTED.extremal = FIRST.extremal = extremal;
 
 // metrics.js
 //
@@ -774,9 +773,7 @@ function uniform(entry, size) {
     *pairs(every) {
       for (let x = 0; x < (every ? size : 1); x++) for (let other = x + 1; other < size; other++) yield [x, other];
     },
-    limit: () => limitOf(epsilon),
-    smallest: [0, 1],
-    largest: () => epsilon,
+    largest: epsilon,
   };
 }
 
@@ -837,8 +834,7 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
       }
     },
     limit: (x, other) => limitOf(distance(x, other), linear && other - x === 1),
-    smallest: [0, 1],
-    largest: () => distance(0, widest),
+    largest: distance(0, widest),
     /**
      * The metric on points such that values rounded to them at random keep this one.
      *
@@ -856,60 +852,54 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
 function graph(entry, size) {
   const step = entry("step", ratio), pair = list(integer(0, size - 1), 2, 2), path = range(size - 1).map((x) => [x, x + 1]);
   const pairs = entry("pairs", list((data) => (pair(data)?.[0] < data?.[1] ? data : undefined), 1, MOST_PAIRS), path);
-  const lengths = entry("lengths", list(length, pairs.length, pairs.length)), key = (x, other) => x * size + other;
-  const listed = new Map(pairs.map((pair, k) => [key(...pair), lengths[k]])), edges = range(size).map(() => []);
-  pairs.forEach(([x, other], k) => {
-    edges[x].push([other, lengths[k]]);
-    edges[other].push([x, lengths[k]]);
-  });
-  const far = distances(step, lengths);
-  /** Lengths of shortest paths (Dijkstra's algorithm), undefined for positions without a path. */
+  const lengths = entry("lengths", list(length, pairs.length, pairs.length)), far = distances(step, lengths);
+  const listed = new Map(pairs.map((pair, k) => [`${pair}`, lengths[k]])), degrees = Array(size).fill(0);
+  for (const x of pairs.flat()) degrees[x]++;
+  /** Lengths of shortest paths, undefined for positions without a path: pairs are followed to and fro. */
+  const ways = pairs.flatMap(([x, other], k) => [[x, other, lengths[k]], [other, x, lengths[k]]]);
   const distancesFrom = (start) => {
-    const found = Array(size).fill(), queue = [-BigInt(start)], places = BigInt(size);
-    while (queue.length) {
-      // The queue has -(length size + position), the shortest length last.
-      const next = -queue.pop(), x = next % places, length = next / places;
-      if (found[x] === undefined) {
-        found[x] = length;
-        for (const [other, more] of edges[x]) {
-          const one = -((length + more) * places + BigInt(other));
-          if (found[other] === undefined) queue.splice(bisect(queue, one), 0, one);
+    const found = Array(size).fill();
+    found[start] = 0n;
+    for (let changed = true; changed; ) {
+      changed = false;
+      for (const [x, other, length] of ways.reverse())
+        if (found[x] !== undefined && !(found[other] <= found[x] + length)) {
+          found[other] = found[x] + length;
+          changed = true;
         }
-      }
     }
     return found;
   };
-  if (listed.size < pairs.length || pairs.join() === path.join() !== (pairs === path) || distancesFrom(0).includes(undefined)) reject("pairs");
+  if (listed.size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
   /** All distances, if there are few enough pairs. */
-  const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = () => far(highest(distancesFrom(size >> 1)));
+  const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = far(highest(distancesFrom(size >> 1)));
   // Over the middle position any two are at most twice its largest distance apart.
-  const largest = () => (all ? far(highest(all.map(highest))) : times(whole(2), farthest()));
-  const complete = new Set(range(size).filter((x) => edges[x].length === size - 1));
-  const touched = new Set(lengths).size < 2 && complete.size < size && pairs.every((pair) => pair.some((x) => complete.has(x)));
+  const largest = all ? far(highest(all.map(highest))) : times(whole(2), farthest);
+  const complete = range(size).filter((x) => degrees[x] === size - 1), sensitive = new Set(complete);
   return {
-    distance: (x, other) => (all ? far(all[x][other]) : largest()),
+    distance: (x, other) => (all ? far(all[x][other]) : largest),
     pairs: () => pairs,
-    limit: (...pair) => limitOf(far(listed.get(key(...pair)))),
+    limit: (...pair) => limitOf(far(listed.get(`${pair}`))),
     smallest: pairs[lengths.indexOf(lowest(lengths))],
     largest,
     /** The largest distance from the middle position. */
     farthest,
     /** Positions at the smallest distance of all others, if all pairs contain one of them. */
-    sensitive: touched ? [...complete] : [],
+    sensitive: new Set(lengths).size < 2 && complete.length < size && pairs.every((pair) => pair.some((x) => sensitive.has(x))) ? complete : [],
   };
 }
 
 /** A positive integer, as text from 2^53 on. */
 function length(number) {
-  if (/^[1-9]\d{15,1999}$/.test(text(number))) return BigInt(number) < LARGEST_NUMBER ? undefined : BigInt(number);
+  const digits = /^[1-9]\d{15,1999}$/.test(text(number)) && BigInt(number);
+  if (digits >= LARGEST_NUMBER) return digits;
   return integer(1, LARGEST_NUMBER - 1)(number) && BigInt(number);
 }
 
 /** The distance of a length; none is above 2^40. */
 function distances(step, lengths) {
   const distance = (length) => times(step, [length, 1n]);
-  if (!atMost(distance(highest(lengths)), whole(2 ** 40))) reject("lengths");
-  return distance;
+  return atMost(distance(highest(lengths)), whole(2 ** 40)) ? distance : reject("lengths");
 }
 
 /**
@@ -919,58 +909,47 @@ function distances(step, lengths) {
  * last attribute fastest. Paths are monotone along each attribute.
  */
 function grid(entry, size) {
-  const step = entry("step", ratio), sizes = entry("sizes", list(integer(2, size), 2, 8)), dimensions = sizes.length;
-  const moves = entry("steps", list(list((value) => value, dimensions + 1, dimensions + 1), dimensions, MOST_PAIRS));
-  const lengths = moves.map((move) => length(move.pop()) || reject("steps")), different = new Set(moves.map(String));
-  const units = sizes.map((_, d) => String(sizes.map((_, k) => +(k === d))));
+  const step = entry("step", ratio), sizes = entry("sizes", list(integer(2, size), 2, 8)), parts = sizes.length + 1;
+  const moves = entry("steps", list(list((value) => value, parts, parts), parts - 1, MOST_PAIRS));
+  const lengths = moves.map((move) => length(move.pop()) || reject("steps")), far = distances(step, lengths);
+  const different = new Set(moves.map(String)), valid = (part, d) => integer(0, sizes[d] - 1)(part) !== undefined;
   if (
-    !moves.every((move) => move.some(Number) && move.every((part, d) => integer(0, sizes[d] - 1)(part) !== undefined)) ||
-    !units.every((unit) => different.has(unit)) || different.size < moves.length || prod(sizes) !== size || size * moves.length > 32 * MOST_STEPS_OF_PATHS
+    !moves.every((move) => move.some(Number) && move.every(valid)) || different.size < moves.length || prod(sizes) !== size ||
+    !sizes.every((_, d) => different.has(`${sizes.map((_, k) => +(k === d))}`)) || size * moves.length > 32 * MOST_STEPS_OF_PATHS
   )
     reject("steps");
-  /** The position of a cell, and the cell at a position. */
+  /** The position of a cell, and the cells at all positions. */
   const flat = (cell) => cell.reduce((all, x, d) => all * sizes[d] + x, 0);
-  const cell = (position) => sizes.map((_, d) => Math.floor(position / prod(sizes.slice(d + 1))) % sizes[d]);
-  /** Each step in all directions, of two opposite ones the first. */
-  const directions = moves.flatMap((move) => {
-    const all = move.reduce((some, part) => some.flatMap((way) => (part ? [[...way, part], [...way, -part]] : [[...way, 0]])), [[]]);
-    return all.slice(0, (all.length + 1) / 2);
-  });
-  const cells = range(size).map(cell);
+  const cells = range(size).map((x) => sizes.map((_, d) => Math.floor(x / prod(sizes.slice(d + 1))) % sizes[d]));
   /** The shortest path for each number of positions along each attribute. */
-  const shortest = cells.reduce((found, apart, x) => {
-    moves.forEach((move, k) => {
-      const length = move.every((part, d) => part <= apart[d]) && found[x - flat(move)] + lengths[k];
-      if (length && !(found[x] <= length)) found[x] = length;
-    });
-    return found;
-  }, [0n]);
-  const far = distances(step, lengths), distance = (x, other) => far(shortest[flat(cells[x].map((at, d) => Math.abs(at - cells[other][d])))]);
+  const shortest = [0n];
+  cells.forEach((cell, x) => moves.forEach((move, k) => {
+    const length = move.every((part, d) => part <= cell[d]) && shortest[x - flat(move)] + lengths[k];
+    if (length && !(shortest[x] <= length)) shortest[x] = length;
+  }));
   return {
     grid: sizes,
-    distance,
+    distance: (x, other) => far(shortest[flat(cells[x].map((at, d) => Math.abs(at - cells[other][d])))]),
     *pairs(every) {
-      for (const direction of directions)
-        for (let x = 0; x < size; x++)
-          if (cells[x].every((at, d) => at + direction[d] >= 0 && at + direction[d] < sizes[d])) {
-            yield [x, x + flat(direction)];
-            if (!every) break;
-          }
+      for (const move of moves) {
+        // Each step in all directions, of two opposite ones the first.
+        const directions = move.reduce((some, part) => some.flatMap((way) => (part ? [[...way, part], [...way, -part]] : [[...way, 0]])), [[]]);
+        for (const way of directions.slice(0, (directions.length + 1) / 2))
+          for (let x = 0, y = flat(way); y < size; x++, y++)
+            if (cells[y].every((at, d) => at - cells[x][d] === way[d])) {
+              yield [x, y];
+              if (!every) break;
+            }
+      }
     },
-    limit: (x, other) => limitOf(distance(x, other)),
     smallest: [0, flat(moves[lengths.indexOf(lowest(lengths))])],
-    largest: () => far(highest(shortest)),
+    largest: far(highest(shortest)),
   };
 }
 
-const METRICS = { __proto__: null, uniform, line, graph, grid };
-
 /** The check of a metric on so many positions. */
 const metric = (size) =>
-  object((entry) => {
-    const kind = entry("kind", textLine), read = METRICS[kind] || reject(`metric ${kind} is not supported`);
-    return { kind, ...read(entry, size) };
-  });
+  oneOf({ uniform, line, graph, grid }, (made, kind) => ({ limit: (...pair) => limitOf(made.distance(...pair)), smallest: [0, 1], ...made, kind }), size);
 
 // values.js
 //
@@ -980,10 +959,17 @@ const metric = (size) =>
 // to an optional attribute takes the position of the middle of the domain, by the same steps.
 //
 // A domain is an object with
-//   name, size  of the attribute, and the number of positions
-//   positionOf  the position of a value that is there
-//   middle      the value that stands for a missing response
-//   stochastic  whether positions are in units of 2^-32, to be rounded at random
+//   name, kind  of the attribute
+//   size        the number of positions
+//   low, high   the ends of numbers
+//   names       of categories, or of levels in order
+//   edges       of bins: position k holds edges[k] <= v < edges[k + 1], the last one its end
+//   given       whether the edges were listed
+//   middle      the value that stands for a missing response; by default between the ends
+//   stochastic  whether positions are in units of 2^-32, to be rounded at random to one of the two
+//               nearest of evenly spaced points; with 2 points it is also that of a private weight
+//   isPublic    whether a weight is sent as it is: the position is the 64 bits of the double
+//   isResponse  whether it says if there is a response to an optional attribute: 0 if missing, else 1
 //   optional    whether a response can be missing
 //   cyclic      whether the values are on a ring; these are not clipped
 //   within      which values the survey calls close: at most so far apart, as decimal text
@@ -993,6 +979,52 @@ const NUMBER = /^[+-]?(inf|infinity|nan|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)$/i;
 const DECIMAL = /^(?=.*[1-9])(0|[1-9]\d{0,19})(\.\d{0,19}[1-9])?$/;
 const LONGEST_TEXT = 1000;
 const MOST_NAMES = 4096;
+const COUNT = integer(2, MOST_POSITIONS);
+
+function ends(entry) {
+  const low = entry("low", double), high = entry("high", double);
+  return low < high && high - low < Infinity ? { low, high } : reject("low");
+}
+
+const bins = (edges, cyclic, given) => ({ low: edges[0], high: edges.at(-1), edges, size: edges.length - 1, cyclic, given });
+
+const cyclic = (entry) => entry("cyclic", flag, false);
+
+function categorical(entry) {
+  const names = entry("names", list(textLine, 2, MOST_NAMES)), size = names.length;
+  return new Set(names).size < size ? reject("names") : { names, size, middle: names[size >> 1] };
+}
+
+const DOMAINS = {
+  integer(entry) {
+    const low = entry("low", integer(-LARGEST_NUMBER, LARGEST_NUMBER - 1));
+    const high = entry("high", integer(low + 1, Math.min(low + MOST_POSITIONS - 1, LARGEST_NUMBER))), size = high - low + 1;
+    return { low, high, size, middle: low + (size >> 1), cyclic: cyclic(entry) };
+  },
+  continuous(entry) {
+    const given = entry("edges", list(double, 3, MOST_NAMES), false);
+    if (given) return given.some((edge, k) => edge <= given[k - 1]) ? reject("edges") : bins(given, false, true);
+    const { low, high } = ends(entry), points = entry("points", COUNT, 0);
+    if (points) return { low, high, size: points, stochastic: true };
+    const size = entry("bins", COUNT), width = (high - low) / size;
+    return bins([...range(size).map((k) => k * width + low), high], cyclic(entry));
+  },
+  weight: (entry) => ({ ...ends(entry), ...(entry("private", flag, false) ? { size: 2, stochastic: true } : { isPublic: true }) }),
+  categorical,
+  ordinal: (entry) => ({ ...categorical(entry), cyclic: cyclic(entry) }),
+  response: () => ({ isResponse: true, size: 2 }),
+};
+
+/** The check of the domain of an attribute. */
+const domain = oneOf(DOMAINS, (made, kind, entry) => {
+  const close = (value) => (DECIMAL.test(text(value)) ? value : undefined), { edges, isPublic, isResponse, low } = made;
+  const name = entry("name", textLine), optional = entry("optional", flag, false);
+  const within = entry("within", close, ""), ratio = entry("ratio", close, "");
+  if (name.includes("=") || (optional && (isResponse || isPublic))) reject("name");
+  if (within && (ratio || !["integer", "continuous", "ordinal"].includes(kind))) reject("within");
+  if (ratio && !((edges || kind === "integer") && low > 0)) reject("ratio");
+  return { ...made, kind, name, optional, within, ratio };
+});
 
 /** Text without white space at the ends, as Python has it. */
 const stripped = (value) => value.replace(/^[\p{Z}\t-\r\x1c-\x1f\x85]+|[\p{Z}\t-\r\x1c-\x1f\x85]+$/gu, "");
@@ -1007,163 +1039,46 @@ function parsed(value) {
   return /^[+-]?\d+$/.test(value) ? BigInt(value) : /i/i.test(value) ? Infinity : Number(value);
 }
 
-/** Numbers from low to high. */
-function numbers(low, high, cyclic, fail) {
-  /** A finite number, also from its text; true and false only if they are values. */
-  const number = (value, truth) => {
-    if (text(value)) value = parsed(value);
-    if (truth && value === !!value) value = +value;
-    if (!/num|big/.test(typeof value)) fail("kind");
-    if (/N|I/.test(Number(value))) fail(value ? "range" : "missing");
-    return value;
-  };
-  /** The number, or the nearest end if it is clipped. */
-  const bounded = (number, clip) => {
-    const nearest = number < low ? low : number > high ? high : number;
-    if (nearest !== number && (cyclic || !clip)) fail("range");
-    return Number(nearest);
-  };
-  /** A value as a double from low to high. */
-  const real = (value, clip) => bounded(Number(number(value)), clip);
-  return { low, high, cyclic, middle: low + (high - low) / 2, number, bounded, real };
-}
-
-/** Whole numbers from low to high; if these are 0 and 1, also false and true. */
-function wholeNumbers(entry, fail) {
-  const low = entry("low", integer(-LARGEST_NUMBER, LARGEST_NUMBER - 1));
-  const high = entry("high", integer(low + 1, Math.min(low + MOST_POSITIONS - 1, LARGEST_NUMBER))), size = high - low + 1;
-  const domain = numbers(low, high, entry("cyclic", flag, false), fail);
-  return {
-    ...domain,
-    size,
-    middle: low + (size >> 1),
-    positionOf(value, clip) {
-      const number = domain.number(value, !low && high === 1);
-      if (typeof number === "number" && number % 1) fail("whole");
-      return domain.bounded(number, clip) - low;
-    },
-    label: (position) => low + position,
-  };
-}
-
-/** Real numbers in bins, or rounded at random to points. */
-function continuous(entry, fail) {
-  const given = entry("edges", list(double, 3, MOST_NAMES), false);
-  if (given) {
-    if (given.some((edge, k) => edge <= given[k - 1])) reject("edges");
-    return bins(given, given, numbers(given[0], given.at(-1), false, fail));
-  }
-  const [low, high] = ends(entry), size = entry("points", integer(2, MOST_POSITIONS), 0);
-  if (size) return points(size, numbers(low, high, false, fail));
-  const count = entry("bins", integer(2, MOST_POSITIONS)), width = (high - low) / count;
-  return bins(false, [...range(count).map((k) => k * width + low), high], numbers(low, high, entry("cyclic", flag, false), fail));
-}
-
-/**
- * Real numbers in bins: position k holds edges[k] <= v < edges[k + 1], the last one its end.
- *
- * Equal bins have the edges k ((high - low) / bins) + low in floating point, and high.
- */
-function bins(given, edges, domain) {
-  const size = edges.length - 1;
-  return {
-    ...domain,
-    given,
-    edges,
-    size,
-    positionOf: (value, clip) => Math.min(bisect(edges, domain.real(value, clip)), size) - 1,
-  };
-}
-
-/**
- * Real numbers, rounded at random to one of the two nearest of `size` evenly spaced points.
- *
- * The position is (v - low) / (high - low) (size - 1) in units of 2^-32; with 2 points it is also
- * the position of a private weight.
- */
-function points(size, domain) {
-  const { low, high } = domain;
-  return {
-    ...domain,
-    size,
-    stochastic: true,
-    positionOf(value, clip) {
-      const steps = ((domain.real(value, clip) - low) / (high - low)) * (size - 1), left = Math.min(Math.floor(steps), size - 2);
-      return left * UNITS + Math.min(Math.max(rounded((steps - left) * UNITS), 0), UNITS);
-    },
-  };
-}
-
 /** The nearest whole number, of two the even one. */
 function rounded(number) {
   const left = Math.floor(number), rest = number - left;
   return left + (rest > 0.5 || (rest === 0.5 && left % 2));
 }
 
-/** A number; if it is not private, it is sent as it is: the position is the 64 bits of the double. */
-function weight(entry, fail) {
-  const domain = numbers(...ends(entry), false, fail);
-  if (entry("private", flag, false)) return points(2, domain);
-  return { ...domain, isPublic: true, positionOf: (value, clip) => new BigUint64Array(Float64Array.of(domain.real(value, clip)).buffer)[0] };
-}
-
-/** Names: categories, or levels in order. Whole numbers and truth values may be names. */
-function categorical(entry, fail) {
-  const names = entry("names", list(textLine, 2, MOST_NAMES)), size = names.length;
-  if (new Set(names).size < size) reject("names");
-  return {
-    names,
-    size,
-    middle: names[size >> 1],
-    positionOf(value) {
-      if (Number.isInteger(value)) value = BigInt(value); // all digits
-      if (!/str|bool|big/.test(typeof value)) fail("kind");
-      const position = names.indexOf(String(value));
-      return position < 0 ? fail("name") : position;
-    },
-    label: (position) => names[position],
-  };
-}
-
-const ordinal = (entry, fail) => ({ ...categorical(entry, fail), cyclic: entry("cyclic", flag, false) });
-
-/** Whether there is a response to an optional attribute: 0 if it is missing, else 1. */
-const response = () => ({ isResponse: true, size: 2 });
-
-const DOMAINS = { __proto__: null, integer: wholeNumbers, continuous, ordinal, categorical, response, weight };
-
-/** The check of the domain of an attribute. */
-const domain = object((entry) => {
-  const name = entry("name", textLine), kind = entry("kind", textLine), optional = entry("optional", flag, false);
-  const read = DOMAINS[kind] || reject(`kind ${kind} is not supported`);
-  const close = (value) => (DECIMAL.test(text(value)) ? value : undefined);
+/** The position of a response; with `clip`, numbers outside move to the nearest end. */
+function positionOf(domain, value, clip) {
+  const { cyclic, edges, high, isPublic, isResponse, kind, low, name, names, optional, size } = domain, whole = kind === "integer";
+  const { middle = low + (high - low) / 2 } = domain;
   const fail = (reason) => {
     throw new InvalidValueError(reason, name);
   };
-  const made = read(entry, fail), { edges, isPublic, isResponse, low, middle, positionOf } = made;
-  const within = entry("within", close, ""), ratio = entry("ratio", close, "");
-  if (name.includes("=") || (optional && (isResponse || isPublic))) reject("name");
-  if (within && (ratio || !["integer", "continuous", "ordinal"].includes(kind))) reject("within");
-  if (ratio && !((edges || kind === "integer") && low > 0)) reject("ratio");
-  return {
-    ...made,
-    name,
-    optional,
-    within,
-    ratio,
-    /** The position of a response. */
-    position(value, clip) {
-      if (isResponse) return +!isMissing(value);
-      if (isMissing(value) && optional) value = middle;
-      return isMissing(value) ? fail("missing") : positionOf(value, clip);
-    },
-  };
-});
-
-function ends(entry) {
-  const low = entry("low", double), high = entry("high", double);
-  return low < high && high - low < Infinity ? [low, high] : reject("low");
+  if (isResponse) return +!isMissing(value);
+  if (isMissing(value)) value = optional ? middle : fail("missing");
+  if (names) {
+    if (Number.isInteger(value)) value = BigInt(value); // all digits
+    if (!/str|bool|big/.test(typeof value)) fail("kind");
+    const position = names.indexOf(`${value}`);
+    return position < 0 ? fail("name") : position;
+  }
+  if (text(value)) value = parsed(value);
+  if (whole && !low && high === 1 && value === !!value) value = +value;
+  if (!/num|big/.test(typeof value)) fail("kind");
+  const number = Number(value);
+  if (/N|I/.test(number)) fail(number ? "range" : "missing");
+  if (whole && number % 1) fail("whole");
+  if (!whole) value = number;
+  const nearest = value < low ? low : value > high ? high : value;
+  if (nearest !== value && (cyclic || !clip)) fail("range");
+  value = Number(nearest);
+  if (whole) return value - low;
+  if (edges) return Math.min(bisect(edges, value), size) - 1;
+  if (isPublic) return new BigUint64Array(Float64Array.of(value).buffer)[0];
+  const steps = ((value - low) / (high - low)) * (size - 1), left = Math.min(Math.floor(steps), size - 2);
+  return left * UNITS + Math.min(Math.max(rounded((steps - left) * UNITS), 0), UNITS);
 }
+
+/** A position in words. */
+const label = ({ kind, low, names }, position) => (names ? names[position] : kind === "integer" ? low + position : `bin ${position + 1}`);
 
 // manifest.js
 //
@@ -1181,21 +1096,14 @@ const MOST_ATTRIBUTES = 1000;
 
 /** One part of a report; a public weight has no metric and no distribution. */
 const field = object((entry) => {
-  const domains = entry("attributes", list(domain, 1, 8)), [first] = domains, names = domains.map(({ name }) => name).join("+");
-  const made = {
-    domains,
-    /** Whether positions are rounded at random. */
-    stochastic: first.stochastic,
-    name: first.isResponse ? `${names}=response` : names,
-    bits: 64,
-    /** The position of the field from those of its attributes: cells are flattened. */
-    position: (positions) => positions.reduce((all, position, k) => all * domains[k].size + position),
-  };
-  if (first.isPublic && domains.length < 2) return made;
-  const size = prod(domains.map(({ size }) => size)), special = (one) => one.isResponse || one.isPublic || one.stochastic || one.optional;
-  const distributed = entry("distribution", distribution(SUPPORTED)), guaranteed = entry("metric", metric(size));
-  if (distributed.size !== size || (domains.length > 1 && domains.some(special)) || !fits(guaranteed, domains)) reject("size");
-  return { ...made, bits: distributed.bits, distribution: distributed, metric: guaranteed };
+  const domains = entry("attributes", list(domain, 1, 8)), [{ isPublic, isResponse, stochastic }, ...others] = domains;
+  const name = domains.map(({ name }) => name).join("+") + (isResponse ? "=response" : "");
+  if (isPublic && !others[0]) return { domains, name, bits: 64 };
+  const size = prod(domains.map(({ size }) => size)), distributed = entry("distribution", distribution(SUPPORTED)), guaranteed = entry("metric", metric(size));
+  const special = ({ isPublic, isResponse, optional, stochastic }) => isPublic || isResponse || optional || stochastic;
+  if (distributed.size !== size || (others[0] && domains.some(special)) || !fits(guaranteed, domains)) reject("size");
+  /** `stochastic`: whether positions are rounded at random. */
+  return { domains, name, stochastic, bits: distributed.bits, distribution: distributed, metric: guaranteed };
 });
 
 /**
@@ -1203,10 +1111,9 @@ const field = object((entry) => {
  *
  * `betweenPoints` and the sentences about the guarantee rely on it.
  */
-function fits({ at, grid, kind, ring }, domains) {
-  const [{ cyclic, stochastic }, ...others] = domains;
+function fits({ at, grid, kind, ring }, [{ cyclic, size, stochastic }, ...others]) {
   if (kind === "uniform") return true;
-  if (grid || others.length) return others.length && String(grid) === String(domains.map(({ size }) => size));
+  if (grid || others[0]) return others[0] && `${grid}` === `${[size, ...others.map(({ size }) => size)]}`;
   return at ? ring === !!cyclic : !stochastic;
 }
 
@@ -1215,18 +1122,16 @@ function parse(text, fingerprint) {
   let data;
   try {
     data = JSON.parse(text.length > LONGEST_MANIFEST || text);
-  } catch {
-    reject("not JSON");
-  }
+  } catch {}
   const read = object((entry) => entry("metricldp", integer(FORMAT, FORMAT)) && entry("fields", list(field, 1, 2 * MOST_ATTRIBUTES)));
-  const fields = read(data) || reject("not an object"), domains = fields.flatMap(({ domains }) => domains);
-  const namesOf = (domains) => domains.map(({ name }) => name), sorted = (domains) => namesOf(domains).sort().join("=");
-  const responses = domains.filter(({ isResponse }) => isResponse), optional = domains.filter(({ optional }) => optional);
-  const names = namesOf(domains.filter(({ isResponse }) => !isResponse)), bits = fields.reduce((all, { bits }) => all + bits, 0);
-  if (new Set(names).size < names.length || sorted(optional) !== sorted(responses)) reject("names");
+  const fields = read(data) || reject("JSON"), domains = fields.flatMap(({ domains }) => domains);
+  const namesOf = (test) => domains.filter(test).map(({ name }) => name), names = namesOf(({ isResponse }) => !isResponse);
+  const optional = namesOf(({ optional }) => optional).sort(), responses = namesOf(({ isResponse }) => isResponse).sort();
+  const bits = fields.reduce((all, { bits }) => all + bits, 0);
+  if (new Set(names).size < names.length || optional.join("=") !== responses.join("=")) reject("names");
   if (domains.length > 2 * MOST_ATTRIBUTES || fields.every(({ distribution }) => !distribution) || bits > MOST_BITS) reject("fields");
-  if (canonical(data) !== text) reject("not in canonical form");
-  return { fields, fingerprint, bits, names, optional: !!optional.length };
+  if (JSON.stringify(data) !== text) reject("canonical form");
+  return { fields, fingerprint, bits, names, optional: optional[0] };
 }
 
 // report.js
@@ -1261,38 +1166,34 @@ const MOST_STEPS = 2 ** 23;
 /** Losses that differ by no more are equal up to rounding. */
 const SAME = 1e-12;
 
-/** Compare all likelihood ratios of a manifest with its metrics. */
-function certify({ fields }) {
-  let left = MOST_STEPS;
-  const proofs = fields.map(({ name, distribution, metric, stochastic }) => {
-    if (!distribution) return { name, holds: true };
-    const guaranteed = stochastic ? metric.betweenPoints?.() || metric : metric;
-    for (const _ of examined(distribution, guaranteed)) if ((left -= distribution.cost) < 0) reject(`the proof of ${name} takes too many steps`);
-    return { name, kind: distribution.kind, ...prove(distribution, guaranteed) };
-  });
-  return { holds: proofs.every(({ holds }) => holds), proofs, lines: proofs.map(proofLine) };
-}
-
 /**
- * Examine every pair that is needed, given what the ratio depends on.
+ * Compare all likelihood ratios of a manifest with its metrics.
  *
  * The ratio of the highest and the lowest probability is a bound for all pairs. If the largest
  * distance allows it, all pairs at that distance hold, and one of them is listed.
  */
-function prove(distribution, metric) {
-  const bound = distribution.largestRatio(), largest = metric.largest(), bounded = limitOf(largest).allows(bound), pairs = [];
-  let seen;
-  for (const pair of examined(distribution, metric)) {
-    const limit = metric.limit(...pair), far = bounded && !limit.linear && atMost(largest, limit.epsilon);
-    if (far && seen) continue;
-    seen ||= far;
-    const ratio = far ? bound : distribution.ratio(...pair);
-    pairs.push({ loss: logOf(ratio), allowed: limit.allowed, holds: far || limit.allows(ratio) });
-  }
-  // The first pair with the least room up to rounding; one that does not hold comes first.
-  const broken = pairs.filter(({ holds }) => !holds), room = ({ allowed, loss }) => allowed - loss;
-  const listed = broken.length ? broken : pairs, least = lowest(listed.map(room)) + SAME;
-  return listed.find((pair) => room(pair) <= least);
+function certify({ fields }) {
+  let left = MOST_STEPS;
+  const proofs = fields.flatMap(({ name, distribution, metric, stochastic }) => {
+    if (!distribution) return [];
+    const { cost, kind } = distribution, bound = distribution.largestRatio(), pairs = [];
+    if (stochastic) metric = metric.betweenPoints?.() ?? metric;
+    const { largest } = metric, bounded = limitOf(largest).allows(bound);
+    let seen;
+    for (const pair of examined(distribution, metric)) {
+      if ((left -= cost) < 0) reject(`the proof of ${name} has too many steps`);
+      const limit = metric.limit(...pair), far = bounded && !limit.linear && atMost(largest, limit.epsilon);
+      if (far && seen) continue;
+      seen ||= far;
+      const ratio = far ? bound : distribution.ratio(...pair);
+      pairs.push({ loss: logOf(ratio), allowed: limit.allowed, holds: far || limit.allows(ratio) });
+    }
+    // The first pair with the least room up to rounding; one that does not hold comes first.
+    const broken = pairs.filter(({ holds }) => !holds), listed = broken[0] ? broken : pairs;
+    const rooms = listed.map(({ allowed, loss }) => allowed - loss), least = lowest(rooms) + SAME;
+    return { name, kind, ...listed[rooms.findIndex((room) => room <= least)] };
+  });
+  return { holds: proofs.every(({ holds }) => holds), proofs };
 }
 
 /**
@@ -1309,11 +1210,6 @@ function examined({ grid, invariance, size }, metric) {
   return metric.pairs(invariance !== DIFFERENCE || !same);
 }
 
-function proofLine({ name, kind, loss, allowed, holds }) {
-  const digits = (number) => +number.toPrecision(9);
-  return kind ? `${name}: ${kind}, exact loss ${digits(loss)}, allowed ${digits(allowed)}: ${holds ? "holds" : "BROKEN"}` : `${name}: sent without protection`;
-}
-
 // guarantee.js
 //
 // Sentences about the guarantee, written from the numbers of a manifest.
@@ -1324,11 +1220,12 @@ function proofLine({ name, kind, loss, allowed, holds }) {
 // client all use these.
 
 /** From this epsilon on factors are written as powers of e. */
-const LARGEST_FACTOR = whole(13);
+const LARGEST_FACTOR = 13;
 const MOST_LISTED = 5;
 const ZERO = whole(0);
 
-const thousands = (digits) => digits.replace(/\B(?=(\d{3})+$)/g, ",");
+/** Thousands apart, if there are five digits or more. */
+const grouped = (digits, least) => digits.replace(/^\d+/, (part) => (part.length < least ? part : part.replace(/\B(?=(...)+$)/g, ",")));
 
 /** The number over 10^places as text. */
 function plain(number, places) {
@@ -1347,76 +1244,22 @@ function roundedUp([n, d]) {
 
 /** e^epsilon in three digits, rounded up; from e^13 on as a power of e. */
 function factor(epsilon) {
-  if (atMost(LARGEST_FACTOR, epsilon)) return "e^" + roundedUp(epsilon);
-  const [, ratio] = expBounds(epsilon), aboveOne = toNumber(minus(ratio, ONE));
-  const places = 2 - Math.floor(Math.log10(aboveOne < 0.1 ? aboveOne : toNumber(ratio))), [n, d] = ratio;
-  return places > 0 ? plain(ceilOf(shifted(n, Math.min(places, 12), d)), Math.min(places, 12)) : thousands(`${ceilOf(ratio)}`);
+  if (floorOf(epsilon) >= LARGEST_FACTOR) return "e^" + roundedUp(epsilon);
+  const ratio = expBounds(epsilon)[1], aboveOne = toNumber(minus(ratio, ONE));
+  const digits = 2 - Math.floor(Math.log10(aboveOne < 0.1 ? aboveOne : toNumber(ratio))), places = Math.min(Math.max(digits, 0), 12);
+  return grouped(plain(ceilOf(shifted(ratio[0], places, ratio[1])), places), 4);
 }
 
 const likely = (epsilon) => `at most ${factor(epsilon)} times as likely`;
 
-/** The epsilon of any two values of a field: what the metric or the distribution guarantees. */
-function largestEpsilon({ metric, distribution, stochastic }) {
-  const largest = metric.largest(), ratio = distribution.largestRatio();
-  if (stochastic || atMost(CERTAIN, ratio) || logOf(ratio) > toNumber(largest) - 1e-9) return largest;
-  return smaller(largest, logBound(ratio));
-}
-
-/** The epsilon of any two values of attribute k, all else being equal. */
-function attributeEpsilon(field, k) {
-  const largest = largestEpsilon(field), { domains } = field;
-  return domains.length < 2 ? largest : smaller(range(domains[k].size).map(along(field, k)).reduce(larger), largest);
-}
-
-/**
- * The values of attribute k that are close, in words, and the largest epsilon between them.
- *
- * Nothing if no pair of values has a larger epsilon.
- */
-function closeValues(field, k) {
-  const { domains, metric, stochastic } = field, domain = domains[k], { name, names, within, ratio, isResponse } = domain;
-  if (metric.kind === "uniform" || isResponse) return;
-  let words, epsilon;
-  if (within) {
-    const [digits, ...rest] = within.split(".");
-    words = `one ${name} as for another within ${[digits.length > 4 ? thousands(digits) : digits, ...rest].join(".")}`;
-    if (names) words += within === "1" ? " level" : " levels";
-  } else if (ratio) words = `one ${name} as for another that differs by ${percent(ratio)} %`;
-  else if (domains.length < 2 && !stochastic) [words, epsilon] = closest(domain, metric);
-  else return;
-  epsilon ??= largestClose(field, k);
-  return !atMost(attributeEpsilon(field, k), epsilon) && [words, epsilon];
-}
-
-/** The distance of values of attribute k that are so many positions apart, all else being equal. */
-function along({ domains, metric, stochastic }, k) {
-  const stride = prod(domains.slice(k + 1).map(({ size }) => size)), { at, epsilon, largest, steps } = metric;
-  if (!at) return (apart) => metric.distance(0, apart * stride);
-  // Between points distances are proportional: `linear` is about points alone.
-  const distance = (apart) => (stochastic && steps ? smaller(times(epsilon, apart), largest()) : at(apart));
-  return (apart) => distance(apart[1] ? apart : whole(apart));
-}
-
-/** The largest epsilon of two values that attribute k calls close. */
-function largestClose(field, k) {
-  const { domains, metric } = field, { cyclic, high, low, size, stochastic, within } = domains[k], distance = along(field, k);
-  if (stochastic) return distance(smaller(over(decimalOf(within), spread(low, high, size - 1)), whole(size - 1)));
-  const last = lastClose(domains[k]);
-  if (metric.kind === "graph") return last.flatMap((end, x) => range(size).slice(x + 1, end + 1).map((other) => metric.distance(x, other))).reduce(larger, ZERO);
-  // All other metrics depend on the number of steps alone.
-  const steps = highest(last.map((end, x) => end - x));
-  if (metric.at) return distance(metric.ring ? Math.min(steps, size >> 1) : steps);
-  return range(steps + 1).flatMap((apart) => (cyclic && apart ? [apart, size - apart] : apart)).map(distance).reduce(larger);
-}
-
 /** The width of so many equal parts. */
-const spread = (low, high, count) => over(minus(decimalOf(high), decimalOf(low)), whole(count));
+const spread = ({ low, high }, count) => over(minus(decimalOf(high), decimalOf(low)), whole(count));
 
 /** Of each position, the last one with a value that is close to one of its values. */
-function lastClose({ edges, given, high, low, ratio, size, within }) {
-  const most = decimalOf(within || 0);
+function lastClose(domain) {
+  const { edges, given, low, ratio, size, within } = domain, most = decimalOf(within || 0), part = plus(decimalOf(ratio || 0), ONE);
   if (ratio || given) {
-    const lows = edges ? edges.map(decimalOf) : range(size).map((x) => whole(low + x)), part = plus(decimalOf(ratio || 0), ONE);
+    const lows = edges ? edges.map(decimalOf) : range(size).map((x) => whole(low + x));
     let next = 0;
     return range(size).map((x) => {
       // A value in a bin is below its upper edge.
@@ -1426,82 +1269,107 @@ function lastClose({ edges, given, high, low, ratio, size, within }) {
     });
   }
   // Two values of one distance can be one bin more apart than its whole bins.
-  const steps = Number(edges ? ceilOf(over(most, spread(low, high, size))) : floorOf(larger(most, ONE)));
+  const steps = Number(edges ? ceilOf(over(most, spread(domain, size))) : floorOf(larger(most, ONE)));
   return range(size).map((x) => Math.min(x + steps, size - 1));
 }
 
-/** The closest two values in words, or the sensitive ones, and their epsilon. */
-function closest({ name, label = (position) => `bin ${position + 1}` }, { limit, sensitive = [], smallest }) {
-  const { epsilon } = limit(...smallest), more = sensitive.length - MOST_LISTED;
-  const names = sensitive.slice(0, MOST_LISTED).map(label).join(", ") + (more > 0 ? ` and ${more} more` : "");
-  return [names ? `one ${name} as for another if one is ${names}` : `${smallest.map(label).join(" as for ")}, the closest two values`, epsilon];
+/** What a field guarantees, and whether there is a response to its attribute. */
+function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
+  const { at, farthest, kind, largest, ring } = metric, memoised = distribution.first, [only, ...others] = domains;
+  const ratio = distribution.largestRatio(), exact = !stochastic && !atMost(CERTAIN, ratio) && logOf(ratio) <= toNumber(largest) - 1e-9;
+  /** The epsilon of any two values: what the metric or the distribution guarantees. */
+  const across = exact ? smaller(largest, logBound(ratio)) : largest;
+
+  /** The distance of values of attribute k that are so many positions apart, all else being equal. */
+  const along = (k) => (apart) => {
+    const fraction = apart[1] ? apart : whole(apart);
+    if (!at) return metric.distance(0, apart * prod(domains.slice(k + 1).map(({ size }) => size)));
+    // Between points distances are proportional: `linear` is about points alone.
+    return stochastic && metric.steps ? smaller(times(metric.epsilon, fraction), largest) : at(fraction);
+  };
+
+  /** The largest epsilon of two values that attribute k calls close. */
+  const largestClose = (k) => {
+    const domain = domains[k], { cyclic, size, within } = domain, distance = along(k);
+    if (stochastic) return distance(smaller(over(decimalOf(within), spread(domain, size - 1)), whole(size - 1)));
+    const last = lastClose(domain), steps = highest(last.map((end, x) => end - x));
+    if (farthest) return last.flatMap((end, x) => range(end - x).map((apart) => metric.distance(x, x + apart + 1))).reduce(larger, ZERO);
+    // All other metrics depend on the number of steps alone.
+    if (at) return distance(ring ? Math.min(steps, size >> 1) : steps);
+    return range(steps + 1).flatMap((apart) => (cyclic && apart ? [apart, size - apart] : apart)).map(distance).reduce(larger);
+  };
+
+  /** The values of attribute k that are close, in words, and the largest epsilon between them. */
+  const closeValues = (k) => {
+    const { name, names, within, ratio } = domains[k], [, rest = ""] = ratio.split("."), another = `one ${name} as for another `;
+    if (within) return [`${another}within ${grouped(within, 5)}${names ? (within === "1" ? " level" : " levels") : ""}`, largestClose(k)];
+    if (ratio) return [`${another}that differs by ${plain(BigInt(ratio.replace(".", "")), rest.length - 2)} %`, largestClose(k)];
+    return [closest(), metric.limit(...metric.smallest).epsilon];
+  };
+
+  /** The closest two values in words, or the sensitive ones. */
+  const closest = () => {
+    const labels = (positions) => positions.map((position) => label(only, position)), { sensitive = [], smallest } = metric;
+    const more = sensitive.length - MOST_LISTED, names = labels(sensitive.slice(0, MOST_LISTED)).join(", ");
+    if (!names) return `${labels(smallest).join(" as for ")}, the closest two values`;
+    return `one ${only.name} as for another if one is ${names}${more > 0 ? ` and ${more} more` : ""}`;
+  };
+
+  /**
+   * The largest epsilon between a value and no response.
+   *
+   * A missing response takes the position of the middle, so two fields of a report differ: the
+   * value, and whether there is one.
+   */
+  const noResponse = () => {
+    const last = only.size - 1, distance = along(0);
+    let far = farthest || largest;
+    if (stochastic && at) far = distance([BigInt(last), 2n]);
+    else if (at && !ring) {
+      const middle = positionOf(only);
+      far = larger(distance(middle), distance(last - middle));
+    }
+    return plus(smaller(far, across), guaranteeOf(response).across);
+  };
+
+  return {
+    across,
+    /** The largest epsilon between two respondents. */
+    epsilon: () => (response ? larger(across, noResponse()) : across),
+    /** The same for a first randomization that is remembered. */
+    remembered: () => (response ? guaranteeOf(response).across : ZERO),
+    /** The guarantee of attribute k in one to three sentences. */
+    sentences({ name, within, ratio }, k) {
+      const most = others.length ? smaller(range(domains[k].size).map(along(k)).reduce(larger), across) : across;
+      const close = kind !== "uniform" && (within || ratio || !(others.length || stochastic)) && closeValues(k);
+      let text = `A report is ${likely(most)} for one ${name} as for another.`;
+      // Values are close only if others have a larger epsilon.
+      if (close && !atMost(most, close[1])) text = `A report is ${likely(close[1])} for ${close[0]}, and at most ${factor(most)} times for any two.`;
+      if (memoised) text += " This holds for all reports of one response together. Each different response counts again, and reports can reveal that it changed.";
+      // Whether there is a response is not memoised.
+      if (response) text += ` ${memoised ? "Each report" : "It"} is ${likely(noResponse())} for a value as for no response.`;
+      return `${name}: ${text}`;
+    },
+  };
 }
 
-/** A decimal number times 100. */
-function percent(number) {
-  const [digits, rest = ""] = number.split(".");
-  return plain(BigInt(digits + rest), rest.length - 2);
-}
-
-/**
- * The largest epsilon between a value and no response.
- *
- * A missing response takes the position of the middle, so two fields of a report differ: the
- * value, and whether there is one.
- */
-function noResponse(field, response) {
-  const { domains: [domain], metric, stochastic } = field, distance = along(field, 0), last = domain.size - 1;
-  let far = metric.largest();
-  if (stochastic && metric.at) far = distance([BigInt(last), 2n]);
-  else if (metric.farthest) far = metric.farthest();
-  else if (metric.at && !metric.ring) {
-    const middle = domain.position(domain.middle);
-    far = larger(distance(middle), distance(last - middle));
-  }
-  return plus(smaller(far, largestEpsilon(field)), largestEpsilon(response));
-}
-
-/** The guarantee of one attribute in one to three sentences. */
-function fieldGuarantee(field, response, k) {
-  const across = attributeEpsilon(field, k), close = closeValues(field, k), { name } = field.domains[k], memoised = field.distribution.first;
-  let text = close
-    ? `A report is ${likely(close[1])} for ${close[0]}, and at most ${factor(across)} times for any two.`
-    : `A report is ${likely(across)} for one ${name} as for another.`;
-  if (memoised)
-    text += " This holds for all reports of one response together. Each different response counts again, and reports can reveal that it changed.";
-  // Whether there is a response is not memoised.
-  if (response) text += ` ${memoised ? "Each report" : "It"} is ${likely(noResponse(field, response))} for a value as for no response.`;
-  return `${name}: ${text}`;
-}
-
-/**
- * The private fields, each with the field that says whether there is a response, and with the
- * largest epsilon between two respondents: of a new report, and of one whose first randomization is
- * remembered.
- */
+/** The private fields with what they guarantee, each with the field that says whether there is a response. */
 function fieldsWithResponses({ fields }) {
-  const isResponse = ({ domains }) => domains[0].isResponse;
-  return fields.flatMap((field, k) => {
-    if (!field.distribution || isResponse(field)) return [];
-    const response = fields.find((other) => isResponse(other) && other.domains[0].name === field.name), across = largestEpsilon(field);
-    return response
-      ? { field, k, response, epsilon: larger(across, noResponse(field, response)), remembered: largestEpsilon(response) }
-      : { field, k, epsilon: across, remembered: ZERO };
-  });
+  const responseTo = (name) => fields.find(({ domains: [only] }) => only.isResponse && only.name === name);
+  return fields.flatMap((field, k) =>
+    field.distribution && !field.domains[0].isResponse ? { field, k, guarantee: guaranteeOf(field, responseTo(field.name)) } : [],
+  );
 }
 
 /** The guarantee of each attribute and group, and of all attributes together. */
 function sentences(manifest) {
-  const all = fieldsWithResponses(manifest), together = all.reduce((sum, { epsilon }) => plus(sum, epsilon), ZERO);
-  return [
-    ...all.flatMap(({ field, response }) => {
-      const names = field.domains.map(({ name }) => name), lines = names.map((_, k) => fieldGuarantee(field, response, k));
-      if (names[1]) lines.push(`${names.join(" and ")}: A report is ${likely(largestEpsilon(field))} for one respondent as for another who differs in these attributes alone.`);
-      return lines;
-    }),
-    ...manifest.fields.filter(({ distribution }) => !distribution).map(({ name }) => `${name}: The value is sent without protection.`),
-    `All attributes together: A report is ${likely(together)} for one respondent as for another (epsilon ${roundedUp(together)}).`,
-  ];
+  const all = fieldsWithResponses(manifest), together = all.map(({ guarantee }) => guarantee.epsilon()).reduce(plus);
+  const lines = all.flatMap(({ field: { domains }, guarantee }) => {
+    const group = domains.map(({ name }) => name).join(" and "), each = domains.map(guarantee.sentences);
+    return domains[1] ? [...each, `${group}: A report is ${likely(guarantee.across)} for one respondent as for another who differs in these attributes alone.`] : each;
+  });
+  for (const { distribution, name } of manifest.fields) if (!distribution) lines.push(`${name}: The value is sent without protection.`);
+  return [...lines, `All attributes together: A report is ${likely(together)} for one respondent as for another (epsilon ${roundedUp(together)}).`];
 }
 
 // device.js
@@ -1520,21 +1388,22 @@ function sentences(manifest) {
  */
 function deviceOf(manifest) {
   const { fields, fingerprint, names, optional } = manifest, certificate = certify(manifest);
-  if (!certificate.holds) throw new InvalidManifestError("guarantee", certificate.lines.join("\n"));
+  if (!certificate.holds) throw new InvalidManifestError("guarantee", "the guarantee does not hold");
   /** Under which name the memory has the first randomization of a memoised field. */
   const keyOf = ({ name }, position) => `${fingerprint} ${position} ${name}`;
   return {
     certificate,
     keyOf,
 
-    /** The position of each field, for a response: an object of values by attribute. */
+    /** The position of each field, for a response: an object of values by attribute; of a group the flattened cell. */
     positions(response, clip) {
       if (typeof response !== "object" || !response) throw new InvalidValueError("kind", "response");
       const values = new Map(Object.entries(response)), unknown = [...values.keys()].find((name) => !names.includes(name));
       // A misspelt name of an optional attribute would read as no response. The check does not
       // depend on whether there is one.
       if (optional && unknown !== undefined) throw new InvalidValueError("kind", unknown);
-      return fields.map(({ domains, position }) => position(domains.map((domain) => domain.position(values.get(domain.name), clip))));
+      const position = (domain) => positionOf(domain, values.get(domain.name), clip);
+      return fields.map(({ domains }) => domains.map(position).reduce((all, one, k) => all * domains[k].size + one));
     },
 
     /**
@@ -1545,21 +1414,20 @@ function deviceOf(manifest) {
     randomize(positions, words, memory) {
       const remembered = {};
       const parts = fields.map((field, k) => {
-        const { bits, distribution, stochastic } = field, key = keyOf(field, positions[k]);
-        let part = positions[k];
-        if (stochastic) part = words.round(part);
+        const { bits, distribution, name, stochastic } = field, key = keyOf(field, positions[k]);
+        let part = stochastic ? words.round(positions[k]) : positions[k];
         if (distribution?.first && memory) {
           // The first randomization is drawn in any case, so that neither words nor time depend on
           // whether it is remembered.
           const { first, second } = distribution, drawn = first.draw(part, words);
           const once = (remembered[key] = Object.hasOwn(memory, key) ? memory[key] : drawn);
-          if (!Number.isInteger(once) || once < 0 || once >= first.outputs) throw new InvalidValueError("memory", field.name);
+          if (integer(0, first.outputs - 1)(once) === undefined) throw new InvalidValueError("memory", name);
           part = second.draw(once, words);
         } else if (distribution) part = distribution.draw(part, words);
-        if (BigInt(part) >> BigInt(bits)) throw new CertificateError("bits", "a report is outside of its field; no report is sent");
+        if (BigInt(part) >> BigInt(bits)) throw new CertificateError("bits", name);
         return part;
       });
-      if (memory) Object.assign(memory, remembered);
+      Object.assign(memory || {}, remembered);
       return pack(manifest, parts);
     },
   };
@@ -1578,7 +1446,7 @@ const epsilonOf = (all) => Object.values(all).reduce((total, { epsilon }) => tot
 
 /** A survey that was opened: one respondent's reports, stored until they have arrived. */
 function surveyOf(manifest, { store, send, limit }) {
-  const { fingerprint, names } = manifest, device = deviceOf(manifest), epsilons = fieldsWithResponses(manifest);
+  const { fingerprint, names } = manifest, device = deviceOf(manifest), fields = fieldsWithResponses(manifest);
   let sending = queue, timer;
 
   const load = async () => own(JSON.parse((await store.getItem(KEY)) || 0));
@@ -1596,7 +1464,7 @@ function surveyOf(manifest, { store, send, limit }) {
   /** The epsilon that a report adds: nothing for a first randomization that is remembered. */
   const added = (positions, memory) =>
     toNumber(
-      epsilons.reduce((sum, { field, k, epsilon, remembered }) => plus(sum, device.keyOf(field, positions[k]) in memory ? remembered : epsilon), whole(0)),
+      fields.map(({ field, k, guarantee }) => (device.keyOf(field, positions[k]) in memory ? guarantee.remembered() : guarantee.epsilon())).reduce(plus),
     );
 
   /** What became of a body that was sent: sent or rejected, or it waits. */

@@ -10,13 +10,6 @@ import { InvalidManifestError } from "./errors.js";
 
 export const LARGEST_NUMBER = 2 ** 53;
 
-/** The canonical text of plain data. */
-export function canonical(data) {
-  if (Array.isArray(data)) return `[${data.map(canonical)}]`;
-  if (!data || typeof data !== "object") return JSON.stringify(data);
-  return `{${Object.keys(data).sort().map((key) => JSON.stringify(key) + ":" + canonical(data[key]))}}`;
-}
-
 export function reject(why) {
   throw new InvalidManifestError("manifest", `the manifest is invalid: ${why}`);
 }
@@ -24,24 +17,31 @@ export function reject(why) {
 /**
  * The check of an object: `read` gets a function entry(key, check, absent) that reads a key once.
  *
- * A key that has not been read is rejected, so nothing in a manifest is ignored.
+ * Keys are in order. One that has not been read is rejected, so nothing in a manifest is ignored.
  */
 export const object = (read) => (data) => {
   if (!data || typeof data !== "object" || Array.isArray(data)) return;
-  const rest = new Map(Object.entries(data));
-  const value = read((key, check, absent) => {
+  const rest = new Map(Object.entries(data)), keys = [...rest.keys()];
+  const result = read((key, check, absent) => {
     const value = rest.has(key) ? check(rest.get(key)) : absent;
     rest.delete(key);
     return value ?? reject(key);
   });
-  for (const key of rest.keys()) reject("unknown key " + key);
-  return value;
+  if (rest.size || `${keys}` !== `${keys.sort()}`) reject(`keys ${keys}`);
+  return result;
 };
+
+/** The check of an object that `kinds` read, by its entry `kind`; any other is rejected by name. */
+export const oneOf = (kinds, complete, size) =>
+  object((entry) => {
+    const kind = entry("kind", textLine), read = Object.hasOwn(kinds, kind) ? kinds[kind] : reject(`${kind} is not supported`);
+    return complete(read(entry, size), kind, entry);
+  });
 
 export const list = (check, least, most) => (values) => {
   if (!Array.isArray(values) || values.length < least || values.length > most) return;
-  values = values.map((value) => check(value));
-  return values.includes(undefined) ? undefined : values;
+  const read = values.map(check);
+  return read.includes(undefined) ? undefined : read;
 };
 
 export const text = (value) => (typeof value === "string" ? value : undefined);

@@ -3,7 +3,7 @@
 
 import { deviceOf } from "./device.js";
 import { InvalidManifestError, MetricLdpError } from "./errors.js";
-import { plus, toNumber, whole } from "./exact.js";
+import { plus, toNumber } from "./exact.js";
 import { fieldsWithResponses, sentences } from "./guarantee.js";
 import { parse } from "./manifest.js";
 import { wordsOf } from "./random_words.js";
@@ -18,7 +18,7 @@ const epsilonOf = (all) => Object.values(all).reduce((total, { epsilon }) => tot
 
 /** A survey that was opened: one respondent's reports, stored until they have arrived. */
 function surveyOf(manifest, { store, send, limit }) {
-  const { fingerprint, names } = manifest, device = deviceOf(manifest), epsilons = fieldsWithResponses(manifest);
+  const { fingerprint, names } = manifest, device = deviceOf(manifest), fields = fieldsWithResponses(manifest);
   let sending = queue, timer;
 
   const load = async () => own(JSON.parse((await store.getItem(KEY)) || 0));
@@ -36,7 +36,7 @@ function surveyOf(manifest, { store, send, limit }) {
   /** The epsilon that a report adds: nothing for a first randomization that is remembered. */
   const added = (positions, memory) =>
     toNumber(
-      epsilons.reduce((sum, { field, k, epsilon, remembered }) => plus(sum, device.keyOf(field, positions[k]) in memory ? remembered : epsilon), whole(0)),
+      fields.map(({ field, k, guarantee }) => (device.keyOf(field, positions[k]) in memory ? guarantee.remembered() : guarantee.epsilon())).reduce(plus),
     );
 
   /** What became of a body that was sent: sent or rejected, or it waits. */

@@ -20,7 +20,7 @@
 //                 that of these cells
 //   cost          about how many elementary steps one ratio takes
 
-import { integer, list, object, probability, reject, textLine } from "./canonical.js";
+import { integer, list, object, oneOf, probability, reject } from "./canonical.js";
 import { ONE, WORD, larger, power, product, quotient, ratioOf, times, upper } from "./exact.js";
 
 export const MOST_POSITIONS = 2 ** 20;
@@ -294,12 +294,11 @@ export function tableOf(weights, valid = true) {
   };
 }
 
-/** The check of a distribution of one of these kinds; any other is rejected by name. */
+/** The check of a distribution of one of these kinds. */
 export const distribution = (kinds) =>
-  object((entry) => {
-    const kind = entry("kind", textLine), read = kinds[kind] || reject(`distribution ${kind} is not supported`);
-    const made = read(entry), { outputs = made.size } = made, largestRatio = () => made.ratio(0, made.size - 1);
-    return { outputs, bits: bitsFor(outputs), invariance: NONE, cost: 1, grid: [made.size], largestRatio, ...made, kind };
+  oneOf(kinds, (made, kind) => {
+    const { size, outputs = size } = made;
+    return { outputs, bits: bitsFor(outputs), invariance: NONE, cost: 1, grid: [size], largestRatio: () => made.ratio(0, size - 1), ...made, kind };
   });
 
 /** The check of runs [value, count] of different neighbours: all values, at most so many. */
@@ -319,9 +318,9 @@ function runs(check, most) {
   };
 }
 
-const BOTH = { __proto__: null, "randomized-response": randomizedResponse };
-/** Distributions of a field by kind; `levels` adds two. */
-export const SUPPORTED = { ...BOTH, __proto__: null, threshold, unary, geometric, matrix, memoised, table };
+const BOTH = { "randomized-response": randomizedResponse };
 /** The two randomizations of a memoised response. */
-export const FIRST = { ...BOTH, __proto__: null, geometric, table };
-const SECOND = { ...BOTH, __proto__: null, "lazy-geometric": lazyGeometric };
+export const FIRST = { ...BOTH, geometric, table };
+const SECOND = { ...BOTH, "lazy-geometric": lazyGeometric };
+/** Distributions of a field by kind; `levels` adds two. */
+export const SUPPORTED = { ...FIRST, threshold, unary, matrix, memoised };

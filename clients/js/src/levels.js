@@ -104,5 +104,5 @@ function readDepths(data) {
   return deepest >= (depths === data ? BASE * BASE : pairs ? BASE : 0) ? read : undefined;
 }
 
-Object.assign(SUPPORTED, { additive, extremal });
-FIRST.extremal = extremal;
+SUPPORTED.additive = additive;
+SUPPORTED.extremal = FIRST.extremal = extremal;

@@ -6,7 +6,7 @@
 // the fingerprint accepts no other. A manifest has no text about the guarantee: `guarantee` writes
 // it from the numbers.
 
-import { canonical, integer, list, object, reject } from "./canonical.js";
+import { integer, list, object, reject } from "./canonical.js";
 import { MOST_BITS, SUPPORTED, distribution, prod } from "./distributions.js";
 import "./levels.js"; // registers its distributions
 import { metric } from "./metrics.js";
@@ -18,21 +18,14 @@ const MOST_ATTRIBUTES = 1000;
 
 /** One part of a report; a public weight has no metric and no distribution. */
 const field = object((entry) => {
-  const domains = entry("attributes", list(domain, 1, 8)), [first] = domains, names = domains.map(({ name }) => name).join("+");
-  const made = {
-    domains,
-    /** Whether positions are rounded at random. */
-    stochastic: first.stochastic,
-    name: first.isResponse ? `${names}=response` : names,
-    bits: 64,
-    /** The position of the field from those of its attributes: cells are flattened. */
-    position: (positions) => positions.reduce((all, position, k) => all * domains[k].size + position),
-  };
-  if (first.isPublic && domains.length < 2) return made;
-  const size = prod(domains.map(({ size }) => size)), special = (one) => one.isResponse || one.isPublic || one.stochastic || one.optional;
-  const distributed = entry("distribution", distribution(SUPPORTED)), guaranteed = entry("metric", metric(size));
-  if (distributed.size !== size || (domains.length > 1 && domains.some(special)) || !fits(guaranteed, domains)) reject("size");
-  return { ...made, bits: distributed.bits, distribution: distributed, metric: guaranteed };
+  const domains = entry("attributes", list(domain, 1, 8)), [{ isPublic, isResponse, stochastic }, ...others] = domains;
+  const name = domains.map(({ name }) => name).join("+") + (isResponse ? "=response" : "");
+  if (isPublic && !others[0]) return { domains, name, bits: 64 };
+  const size = prod(domains.map(({ size }) => size)), distributed = entry("distribution", distribution(SUPPORTED)), guaranteed = entry("metric", metric(size));
+  const special = ({ isPublic, isResponse, optional, stochastic }) => isPublic || isResponse || optional || stochastic;
+  if (distributed.size !== size || (others[0] && domains.some(special)) || !fits(guaranteed, domains)) reject("size");
+  /** `stochastic`: whether positions are rounded at random. */
+  return { domains, name, stochastic, bits: distributed.bits, distribution: distributed, metric: guaranteed };
 });
 
 /**
@@ -40,10 +33,9 @@ const field = object((entry) => {
  *
  * `betweenPoints` and the sentences about the guarantee rely on it.
  */
-function fits({ at, grid, kind, ring }, domains) {
-  const [{ cyclic, stochastic }, ...others] = domains;
+function fits({ at, grid, kind, ring }, [{ cyclic, size, stochastic }, ...others]) {
   if (kind === "uniform") return true;
-  if (grid || others.length) return others.length && String(grid) === String(domains.map(({ size }) => size));
+  if (grid || others[0]) return others[0] && `${grid}` === `${[size, ...others.map(({ size }) => size)]}`;
   return at ? ring === !!cyclic : !stochastic;
 }
 
@@ -52,16 +44,14 @@ export function parse(text, fingerprint) {
   let data;
   try {
     data = JSON.parse(text.length > LONGEST_MANIFEST || text);
-  } catch {
-    reject("not JSON");
-  }
+  } catch {}
   const read = object((entry) => entry("metricldp", integer(FORMAT, FORMAT)) && entry("fields", list(field, 1, 2 * MOST_ATTRIBUTES)));
-  const fields = read(data) || reject("not an object"), domains = fields.flatMap(({ domains }) => domains);
-  const namesOf = (domains) => domains.map(({ name }) => name), sorted = (domains) => namesOf(domains).sort().join("=");
-  const responses = domains.filter(({ isResponse }) => isResponse), optional = domains.filter(({ optional }) => optional);
-  const names = namesOf(domains.filter(({ isResponse }) => !isResponse)), bits = fields.reduce((all, { bits }) => all + bits, 0);
-  if (new Set(names).size < names.length || sorted(optional) !== sorted(responses)) reject("names");
+  const fields = read(data) || reject("JSON"), domains = fields.flatMap(({ domains }) => domains);
+  const namesOf = (test) => domains.filter(test).map(({ name }) => name), names = namesOf(({ isResponse }) => !isResponse);
+  const optional = namesOf(({ optional }) => optional).sort(), responses = namesOf(({ isResponse }) => isResponse).sort();
+  const bits = fields.reduce((all, { bits }) => all + bits, 0);
+  if (new Set(names).size < names.length || optional.join("=") !== responses.join("=")) reject("names");
   if (domains.length > 2 * MOST_ATTRIBUTES || fields.every(({ distribution }) => !distribution) || bits > MOST_BITS) reject("fields");
-  if (canonical(data) !== text) reject("not in canonical form");
-  return { fields, fingerprint, bits, names, optional: !!optional.length };
+  if (JSON.stringify(data) !== text) reject("canonical form");
+  return { fields, fingerprint, bits, names, optional: optional[0] };
 }

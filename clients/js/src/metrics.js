@@ -12,8 +12,8 @@
 //   smallest         a pair at the smallest distance
 //   largest          the largest distance of two positions, or an upper bound of it
 
-import { LARGEST_NUMBER, flag, integer, list, object, ratio, reject, text, textLine } from "./canonical.js";
-import { bisect, highest, lowest, prod, range } from "./distributions.js";
+import { LARGEST_NUMBER, flag, integer, list, oneOf, ratio, reject, text } from "./canonical.js";
+import { highest, lowest, prod, range } from "./distributions.js";
 import { CERTAIN, ONE, atMost, atMostExp, ceilOf, floorOf, logOf, minus, over, plus, smaller, times, toNumber, whole } from "./exact.js";
 
 /** Generating pairs that a manifest lists. */
@@ -46,9 +46,7 @@ function uniform(entry, size) {
     *pairs(every) {
       for (let x = 0; x < (every ? size : 1); x++) for (let other = x + 1; other < size; other++) yield [x, other];
     },
-    limit: () => limitOf(epsilon),
-    smallest: [0, 1],
-    largest: () => epsilon,
+    largest: epsilon,
   };
 }
 
@@ -109,8 +107,7 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
       }
     },
     limit: (x, other) => limitOf(distance(x, other), linear && other - x === 1),
-    smallest: [0, 1],
-    largest: () => distance(0, widest),
+    largest: distance(0, widest),
     /**
      * The metric on points such that values rounded to them at random keep this one.
      *
@@ -128,60 +125,54 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
 function graph(entry, size) {
   const step = entry("step", ratio), pair = list(integer(0, size - 1), 2, 2), path = range(size - 1).map((x) => [x, x + 1]);
   const pairs = entry("pairs", list((data) => (pair(data)?.[0] < data?.[1] ? data : undefined), 1, MOST_PAIRS), path);
-  const lengths = entry("lengths", list(length, pairs.length, pairs.length)), key = (x, other) => x * size + other;
-  const listed = new Map(pairs.map((pair, k) => [key(...pair), lengths[k]])), edges = range(size).map(() => []);
-  pairs.forEach(([x, other], k) => {
-    edges[x].push([other, lengths[k]]);
-    edges[other].push([x, lengths[k]]);
-  });
-  const far = distances(step, lengths);
-  /** Lengths of shortest paths (Dijkstra's algorithm), undefined for positions without a path. */
+  const lengths = entry("lengths", list(length, pairs.length, pairs.length)), far = distances(step, lengths);
+  const listed = new Map(pairs.map((pair, k) => [`${pair}`, lengths[k]])), degrees = Array(size).fill(0);
+  for (const x of pairs.flat()) degrees[x]++;
+  /** Lengths of shortest paths, undefined for positions without a path: pairs are followed to and fro. */
+  const ways = pairs.flatMap(([x, other], k) => [[x, other, lengths[k]], [other, x, lengths[k]]]);
   const distancesFrom = (start) => {
-    const found = Array(size).fill(), queue = [-BigInt(start)], places = BigInt(size);
-    while (queue.length) {
-      // The queue has -(length size + position), the shortest length last.
-      const next = -queue.pop(), x = next % places, length = next / places;
-      if (found[x] === undefined) {
-        found[x] = length;
-        for (const [other, more] of edges[x]) {
-          const one = -((length + more) * places + BigInt(other));
-          if (found[other] === undefined) queue.splice(bisect(queue, one), 0, one);
+    const found = Array(size).fill();
+    found[start] = 0n;
+    for (let changed = true; changed; ) {
+      changed = false;
+      for (const [x, other, length] of ways.reverse())
+        if (found[x] !== undefined && !(found[other] <= found[x] + length)) {
+          found[other] = found[x] + length;
+          changed = true;
         }
-      }
     }
     return found;
   };
-  if (listed.size < pairs.length || pairs.join() === path.join() !== (pairs === path) || distancesFrom(0).includes(undefined)) reject("pairs");
+  if (listed.size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
   /** All distances, if there are few enough pairs. */
-  const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = () => far(highest(distancesFrom(size >> 1)));
+  const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = far(highest(distancesFrom(size >> 1)));
   // Over the middle position any two are at most twice its largest distance apart.
-  const largest = () => (all ? far(highest(all.map(highest))) : times(whole(2), farthest()));
-  const complete = new Set(range(size).filter((x) => edges[x].length === size - 1));
-  const touched = new Set(lengths).size < 2 && complete.size < size && pairs.every((pair) => pair.some((x) => complete.has(x)));
+  const largest = all ? far(highest(all.map(highest))) : times(whole(2), farthest);
+  const complete = range(size).filter((x) => degrees[x] === size - 1), sensitive = new Set(complete);
   return {
-    distance: (x, other) => (all ? far(all[x][other]) : largest()),
+    distance: (x, other) => (all ? far(all[x][other]) : largest),
     pairs: () => pairs,
-    limit: (...pair) => limitOf(far(listed.get(key(...pair)))),
+    limit: (...pair) => limitOf(far(listed.get(`${pair}`))),
     smallest: pairs[lengths.indexOf(lowest(lengths))],
     largest,
     /** The largest distance from the middle position. */
     farthest,
     /** Positions at the smallest distance of all others, if all pairs contain one of them. */
-    sensitive: touched ? [...complete] : [],
+    sensitive: new Set(lengths).size < 2 && complete.length < size && pairs.every((pair) => pair.some((x) => sensitive.has(x))) ? complete : [],
   };
 }
 
 /** A positive integer, as text from 2^53 on. */
 function length(number) {
-  if (/^[1-9]\d{15,1999}$/.test(text(number))) return BigInt(number) < LARGEST_NUMBER ? undefined : BigInt(number);
+  const digits = /^[1-9]\d{15,1999}$/.test(text(number)) && BigInt(number);
+  if (digits >= LARGEST_NUMBER) return digits;
   return integer(1, LARGEST_NUMBER - 1)(number) && BigInt(number);
 }
 
 /** The distance of a length; none is above 2^40. */
 function distances(step, lengths) {
   const distance = (length) => times(step, [length, 1n]);
-  if (!atMost(distance(highest(lengths)), whole(2 ** 40))) reject("lengths");
-  return distance;
+  return atMost(distance(highest(lengths)), whole(2 ** 40)) ? distance : reject("lengths");
 }
 
 /**
@@ -191,55 +182,44 @@ function distances(step, lengths) {
  * last attribute fastest. Paths are monotone along each attribute.
  */
 function grid(entry, size) {
-  const step = entry("step", ratio), sizes = entry("sizes", list(integer(2, size), 2, 8)), dimensions = sizes.length;
-  const moves = entry("steps", list(list((value) => value, dimensions + 1, dimensions + 1), dimensions, MOST_PAIRS));
-  const lengths = moves.map((move) => length(move.pop()) || reject("steps")), different = new Set(moves.map(String));
-  const units = sizes.map((_, d) => String(sizes.map((_, k) => +(k === d))));
+  const step = entry("step", ratio), sizes = entry("sizes", list(integer(2, size), 2, 8)), parts = sizes.length + 1;
+  const moves = entry("steps", list(list((value) => value, parts, parts), parts - 1, MOST_PAIRS));
+  const lengths = moves.map((move) => length(move.pop()) || reject("steps")), far = distances(step, lengths);
+  const different = new Set(moves.map(String)), valid = (part, d) => integer(0, sizes[d] - 1)(part) !== undefined;
   if (
-    !moves.every((move) => move.some(Number) && move.every((part, d) => integer(0, sizes[d] - 1)(part) !== undefined)) ||
-    !units.every((unit) => different.has(unit)) || different.size < moves.length || prod(sizes) !== size || size * moves.length > 32 * MOST_STEPS_OF_PATHS
+    !moves.every((move) => move.some(Number) && move.every(valid)) || different.size < moves.length || prod(sizes) !== size ||
+    !sizes.every((_, d) => different.has(`${sizes.map((_, k) => +(k === d))}`)) || size * moves.length > 32 * MOST_STEPS_OF_PATHS
   )
     reject("steps");
-  /** The position of a cell, and the cell at a position. */
+  /** The position of a cell, and the cells at all positions. */
   const flat = (cell) => cell.reduce((all, x, d) => all * sizes[d] + x, 0);
-  const cell = (position) => sizes.map((_, d) => Math.floor(position / prod(sizes.slice(d + 1))) % sizes[d]);
-  /** Each step in all directions, of two opposite ones the first. */
-  const directions = moves.flatMap((move) => {
-    const all = move.reduce((some, part) => some.flatMap((way) => (part ? [[...way, part], [...way, -part]] : [[...way, 0]])), [[]]);
-    return all.slice(0, (all.length + 1) / 2);
-  });
-  const cells = range(size).map(cell);
+  const cells = range(size).map((x) => sizes.map((_, d) => Math.floor(x / prod(sizes.slice(d + 1))) % sizes[d]));
   /** The shortest path for each number of positions along each attribute. */
-  const shortest = cells.reduce((found, apart, x) => {
-    moves.forEach((move, k) => {
-      const length = move.every((part, d) => part <= apart[d]) && found[x - flat(move)] + lengths[k];
-      if (length && !(found[x] <= length)) found[x] = length;
-    });
-    return found;
-  }, [0n]);
-  const far = distances(step, lengths), distance = (x, other) => far(shortest[flat(cells[x].map((at, d) => Math.abs(at - cells[other][d])))]);
+  const shortest = [0n];
+  cells.forEach((cell, x) => moves.forEach((move, k) => {
+    const length = move.every((part, d) => part <= cell[d]) && shortest[x - flat(move)] + lengths[k];
+    if (length && !(shortest[x] <= length)) shortest[x] = length;
+  }));
   return {
     grid: sizes,
-    distance,
+    distance: (x, other) => far(shortest[flat(cells[x].map((at, d) => Math.abs(at - cells[other][d])))]),
     *pairs(every) {
-      for (const direction of directions)
-        for (let x = 0; x < size; x++)
-          if (cells[x].every((at, d) => at + direction[d] >= 0 && at + direction[d] < sizes[d])) {
-            yield [x, x + flat(direction)];
-            if (!every) break;
-          }
+      for (const move of moves) {
+        // Each step in all directions, of two opposite ones the first.
+        const directions = move.reduce((some, part) => some.flatMap((way) => (part ? [[...way, part], [...way, -part]] : [[...way, 0]])), [[]]);
+        for (const way of directions.slice(0, (directions.length + 1) / 2))
+          for (let x = 0, y = flat(way); y < size; x++, y++)
+            if (cells[y].every((at, d) => at - cells[x][d] === way[d])) {
+              yield [x, y];
+              if (!every) break;
+            }
+      }
     },
-    limit: (x, other) => limitOf(distance(x, other)),
     smallest: [0, flat(moves[lengths.indexOf(lowest(lengths))])],
-    largest: () => far(highest(shortest)),
+    largest: far(highest(shortest)),
   };
 }
 
-const METRICS = { __proto__: null, uniform, line, graph, grid };
-
 /** The check of a metric on so many positions. */
 export const metric = (size) =>
-  object((entry) => {
-    const kind = entry("kind", textLine), read = METRICS[kind] || reject(`metric ${kind} is not supported`);
-    return { kind, ...read(entry, size) };
-  });
+  oneOf({ uniform, line, graph, grid }, (made, kind) => ({ limit: (...pair) => limitOf(made.distance(...pair)), smallest: [0, 1], ...made, kind }), size);

@@ -16,38 +16,34 @@ const MOST_STEPS = 2 ** 23;
 /** Losses that differ by no more are equal up to rounding. */
 const SAME = 1e-12;
 
-/** Compare all likelihood ratios of a manifest with its metrics. */
-export function certify({ fields }) {
-  let left = MOST_STEPS;
-  const proofs = fields.map(({ name, distribution, metric, stochastic }) => {
-    if (!distribution) return { name, holds: true };
-    const guaranteed = stochastic ? metric.betweenPoints?.() || metric : metric;
-    for (const _ of examined(distribution, guaranteed)) if ((left -= distribution.cost) < 0) reject(`the proof of ${name} takes too many steps`);
-    return { name, kind: distribution.kind, ...prove(distribution, guaranteed) };
-  });
-  return { holds: proofs.every(({ holds }) => holds), proofs, lines: proofs.map(proofLine) };
-}
-
 /**
- * Examine every pair that is needed, given what the ratio depends on.
+ * Compare all likelihood ratios of a manifest with its metrics.
  *
  * The ratio of the highest and the lowest probability is a bound for all pairs. If the largest
  * distance allows it, all pairs at that distance hold, and one of them is listed.
  */
-function prove(distribution, metric) {
-  const bound = distribution.largestRatio(), largest = metric.largest(), bounded = limitOf(largest).allows(bound), pairs = [];
-  let seen;
-  for (const pair of examined(distribution, metric)) {
-    const limit = metric.limit(...pair), far = bounded && !limit.linear && atMost(largest, limit.epsilon);
-    if (far && seen) continue;
-    seen ||= far;
-    const ratio = far ? bound : distribution.ratio(...pair);
-    pairs.push({ loss: logOf(ratio), allowed: limit.allowed, holds: far || limit.allows(ratio) });
-  }
-  // The first pair with the least room up to rounding; one that does not hold comes first.
-  const broken = pairs.filter(({ holds }) => !holds), room = ({ allowed, loss }) => allowed - loss;
-  const listed = broken.length ? broken : pairs, least = lowest(listed.map(room)) + SAME;
-  return listed.find((pair) => room(pair) <= least);
+export function certify({ fields }) {
+  let left = MOST_STEPS;
+  const proofs = fields.flatMap(({ name, distribution, metric, stochastic }) => {
+    if (!distribution) return [];
+    const { cost, kind } = distribution, bound = distribution.largestRatio(), pairs = [];
+    if (stochastic) metric = metric.betweenPoints?.() ?? metric;
+    const { largest } = metric, bounded = limitOf(largest).allows(bound);
+    let seen;
+    for (const pair of examined(distribution, metric)) {
+      if ((left -= cost) < 0) reject(`the proof of ${name} has too many steps`);
+      const limit = metric.limit(...pair), far = bounded && !limit.linear && atMost(largest, limit.epsilon);
+      if (far && seen) continue;
+      seen ||= far;
+      const ratio = far ? bound : distribution.ratio(...pair);
+      pairs.push({ loss: logOf(ratio), allowed: limit.allowed, holds: far || limit.allows(ratio) });
+    }
+    // The first pair with the least room up to rounding; one that does not hold comes first.
+    const broken = pairs.filter(({ holds }) => !holds), listed = broken[0] ? broken : pairs;
+    const rooms = listed.map(({ allowed, loss }) => allowed - loss), least = lowest(rooms) + SAME;
+    return { name, kind, ...listed[rooms.findIndex((room) => room <= least)] };
+  });
+  return { holds: proofs.every(({ holds }) => holds), proofs };
 }
 
 /**
@@ -62,9 +58,4 @@ function examined({ grid, invariance, size }, metric) {
   if (invariance === ALL) return [metric.smallest];
   const same = [`${size}`, `${metric.grid}`].includes(`${grid}`);
   return metric.pairs(invariance !== DIFFERENCE || !same);
-}
-
-function proofLine({ name, kind, loss, allowed, holds }) {
-  const digits = (number) => +number.toPrecision(9);
-  return kind ? `${name}: ${kind}, exact loss ${digits(loss)}, allowed ${digits(allowed)}: ${holds ? "holds" : "BROKEN"}` : `${name}: sent without protection`;
 }
