@@ -252,7 +252,7 @@ def whole(size, name="x", low=-3, **more):
 
 
 def names(size, name="x", **more):
-    return Names(name, names=tuple(f"name {k}" for k in range(size)), **more)
+    return Names(name, **{"names": tuple(f"name {k}" for k in range(size)), **more})
 
 
 def bins(size, name="x", low=-0.7, high=2.3, **more):
@@ -542,7 +542,7 @@ def facts(each: int, some: int, start=0, step=1) -> Iterator[dict]:
         digits = [word for word in text.split('"') if len(word) == 16 and is_hexadecimal(word)]
         seed = manifest.fingerprint
         # A report of many bits needs many words.
-        count = max(3, min(each, 60_000 // sum(field.bits for field in manifest.fields)))
+        count = min(each, 3 + 60_000 // sum(field.bits for field in manifest.fields))
         yield {
             "manifest": text,
             "fingerprint": manifest.fingerprint,
@@ -621,8 +621,9 @@ def one_unit_changes(most: int, start=0, step=1) -> Iterator[dict]:
         ]
         draw = random.Random(manifest.fingerprint)
         if len(private) > most:
-            ends = [path for path in private if path[2] == "metric"][:4]
-            private = ends + draw.sample(private, most - len(ends))
+            first = [path for path in private if path[2] == "metric"][:4]
+            rest = [path for path in private if path not in first]
+            private = first + draw.sample(rest, most - len(first))
         for path in private:
             value = data
             for key in path:
@@ -647,6 +648,27 @@ def shifted_weights(text, data) -> Iterator[dict]:
             row[1] = f"{int(row[1], 16) - by:016x}"
             one = with_number(text, path, row)
             yield {"manifest": one, "verdict": verdict(one), "number": "table two weights"}
+
+
+def extreme() -> Iterator[dict]:
+    """Manifests with a probability of 0, of one unit, or of almost 1."""
+    for manifest in manifests():
+        text = manifest.text
+        if len(text) > 20_000:
+            continue
+        data = json.loads(text)
+        draw = random.Random(f"extreme {manifest.fingerprint}")
+        words = [path for path in numbers(data) if is_word(data, path)]
+        for path in draw.sample(words, min(3, len(words))):
+            for value in ("0" * 16, "0" * 15 + "1", "f" * 16):
+                one = with_number(text, path, value)
+                yield {"manifest": one, "verdict": verdict(one), "number": "extreme"}
+
+
+def is_word(data, path):
+    for key in path:
+        data = data[key]
+    return isinstance(data, str) and len(data) == 16 and is_hexadecimal(data)
 
 
 def path_text(path) -> str:
