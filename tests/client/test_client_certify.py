@@ -3,7 +3,8 @@
 from collections import Counter
 
 import pytest
-from facts import extreme, facts, malformed, one_unit_changes
+from changed_manifests import extreme, malformed, one_unit_changes
+from facts import facts
 from test_facts import in_chromium, in_node
 
 from metricldp_core.distributions import SUPPORTED

@@ -10,7 +10,7 @@ from itertools import product
 
 import pytest
 from browsers import HERE
-from facts import (
+from manifests import (
     additive,
     cliff,
     field,

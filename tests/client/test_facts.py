@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 from browsers import CLIENT, chromium, node, served, tool
-from facts import broken, facts, manifests, written
+from facts import broken, facts, written
+from manifests import manifests
 
 from metricldp_core.distributions import FIRST, SECOND, SUPPORTED
 from metricldp_core.metrics import KINDS
@@ -143,7 +144,8 @@ def test_types_accept_the_interface_and_reject_other_names(tmp_path):
     module = CLIENT / "metricldp.js"
     text = f"""
         import {{ InvalidValueError, MetricLdpError, open }} from {json.dumps(str(module))};
-        const survey = await open("a.json", {{ fingerprint: "00", send: "/", store: localStorage }});
+        const options = {{ fingerprint: "00", send: "/", store: localStorage, limit: 3 }};
+        const survey = await open("a.json", options);
         const sentences: string[] = survey.guarantee();
         const {{ holds, proofs }} = survey.certify();
         const loss: number = proofs[0].loss;

@@ -8,7 +8,17 @@ from fractions import Fraction
 
 import pytest
 from browsers import HERE
-from facts import field, geometric, lazy, line, names, randomized_response, response, threshold, whole
+from manifests import (
+    field,
+    geometric,
+    lazy,
+    line,
+    names,
+    randomized_response,
+    response,
+    threshold,
+    whole,
+)
 
 from metricldp_core import Manifest
 from metricldp_core.distributions import Memoised
