@@ -316,7 +316,8 @@ const gcd = (a, b) => (b ? gcd(b, a % b) : a);
 //                 they differ (ALL). The proof then needs fewer pairs.
 //   grid          sizes of the grid of which positions are the flattened cells; the difference is
 //                 that of these cells
-//   cost          about how many elementary steps one ratio takes
+//   rises         whether a ratio that depends on a difference does not fall as the difference grows
+//   work          about how many elementary steps the ratios of so many pairs take
 
 const MOST_POSITIONS = 2 ** 20;
 /** Bits of a report: 256 kB. */
@@ -399,6 +400,8 @@ function threshold(entry) {
     size,
     bits,
     invariance: equal ? DIFFERENCE : NONE,
+    rises: true,
+    work: (pairs) => (equal ? pairs : 8 * pairs * bits),
     draw: (position, words) => joined(flips.map((flip, k) => words.below(flip) ^ (position <= k))),
     ratio: (x, other) => product(equal ? [power(ratioOfBit(flips[0]), other - x)] : flips.slice(x, other).map(ratioOfBit)),
   };
@@ -472,6 +475,7 @@ function geometric(entry, most = MOST_POSITIONS) {
   return {
     size,
     invariance: DIFFERENCE,
+    rises: true,
     draw(position, words) {
       let magnitude = 1; // beyond 2^53, where numbers are rounded, every position is clipped
       digits.forEach((digit, j) => (magnitude += words.below(digit) * 2 ** j));
@@ -527,7 +531,13 @@ function matrix(entry) {
   return {
     size,
     bits: bits.reduce((a, b) => a + b),
-    cost: rows.length,
+    work(pairs) {
+      const powers = rows.map(({ entries }) => {
+        const reach = highest(entries) - lowest(entries), different = new Set(entries).size ** 2 >> 1;
+        return Math.min(pairs, reach, different) * bitsFor(reach + 1);
+      });
+      return 2 * pairs * rows.length + 16 * powers.reduce((a, b) => a + b);
+    },
     draw: (position, words) => joined(rows.map(({ entries, low, draw }) => draw(entries[position] - low, words)), bits),
     ratio: (x, other) => productOf((entries) => Math.abs(entries[x] - entries[other])),
     largestRatio: () => productOf((entries) => highest(entries) - lowest(entries)),
@@ -575,7 +585,7 @@ function tableOf(weights, valid = true) {
   return {
     size: weights.length,
     outputs,
-    cost: outputs,
+    work: (pairs) => pairs * outputs,
     draw: (position, words) => bisect((cumulative[position] ??= accumulate(weights[position])), words.word()),
     ratio(x, other) {
       const there = logsOf(other), apart = logsOf(x).map((log, y) => Math.abs(log - there[y]));
@@ -593,7 +603,7 @@ function tableOf(weights, valid = true) {
 const distribution = (kinds) =>
   oneOf(kinds, (made, kind) => {
     const { size, outputs = size } = made;
-    return { outputs, bits: bitsFor(outputs), invariance: NONE, cost: 1, grid: [size], largestRatio: () => made.ratio(0, size - 1), ...made, kind };
+    return { outputs, bits: bitsFor(outputs), invariance: NONE, work: (pairs) => pairs, grid: [size], largestRatio: () => made.ratio(0, size - 1), ...made, kind };
   });
 
 /** The check of runs [value, count] of different neighbours: all values, at most so many. */
@@ -679,7 +689,7 @@ function additive(entry) {
     size: prod(sizes),
     grid: sizes,
     outputs,
-    cost: outputs,
+    work: (pairs) => 2 * pairs * outputs,
     invariance: DIFFERENCE,
     draw(position, words) {
       const j = Number(words.bits(bitsFor(count))), sums = cumulative[j], d = bisect(sums, words.uniform(sums.at(-1)));
@@ -736,12 +746,12 @@ SUPPORTED.extremal = FIRST.extremal = extremal;
 // whose distance is not the sum of the distances of two parts of a path. All distances are fractions.
 //
 // A metric is an object with
-//   distance         E(x, x'), or an upper bound of it
-//   pairs            the generating pairs x < x' if `every`, else one for each difference, for
-//                    distributions that depend on it alone
-//   limit            what a generating pair allows, see `limitOf`
-//   smallest         a pair at the smallest distance
-//   largest          the largest distance of two positions, or an upper bound of it
+//   distance  E(x, x'), or an upper bound of it
+//   largest   the largest distance of two positions, or an upper bound of it
+//   groups    the generating pairs x < x' by their limit, see `limitOf`: `pairs` are all of a group
+//             if `every`, else one for each difference of cells, of which there are at most `more`
+//             fewer than counted; `widest` has the largest difference of positions
+//   grid      the sizes of the grid of which positions are the flattened cells, if it is one
 
 /** Generating pairs that a manifest lists. */
 const MOST_PAIRS = 2 ** 20;
@@ -756,9 +766,15 @@ function limitOf(epsilon, linear) {
     linear,
     allows: (ratio) => !atMost(CERTAIN, ratio) && (linear ? atMost(ratio, most) : atMostExp(ratio, epsilon)),
     /** The largest privacy loss, the logarithm of the ratio. */
-    allowed: linear ? logOf(most) : toNumber(epsilon),
+    allowed: () => (linear ? logOf(most) : toNumber(epsilon)),
   };
 }
+
+/** Whether a limit is smaller than another one; only the smallest limit of a metric can be linear. */
+const stricter = (limit, other) => (limit.linear ? !other.linear : !other.linear && !atMost(other.epsilon, limit.epsilon));
+
+/** The first of some groups with the smallest limit. */
+const strictest = (groups) => groups.reduce((best, group) => (stricter(group.limit, best.limit) ? group : best));
 
 /**
  * E(x, x') = epsilon for any two positions: plain local differential privacy.
@@ -770,10 +786,14 @@ function uniform(entry, size) {
   const epsilon = entry("epsilon", ratio);
   return {
     distance: (x, other) => (x === other ? whole(0) : epsilon),
-    *pairs(every) {
-      for (let x = 0; x < (every ? size : 1); x++) for (let other = x + 1; other < size; other++) yield [x, other];
-    },
     largest: epsilon,
+    groups: () => [{
+      limit: limitOf(epsilon),
+      *pairs(every) {
+        for (let x = 0; x < (every ? size : 1); x++) for (let other = x + 1; other < size; other++) yield [x, other];
+      },
+      widest: [0, size - 1],
+    }],
   };
 }
 
@@ -806,19 +826,18 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
     return cap ? smaller(far, cap) : far;
   };
   const distance = (x, other) => at(whole(Math.abs(x - other)));
-  let differences;
-  /** The generating differences, in rising order. */
-  const generating = () => {
-    const [n, d] = width, bounded = (number) => Number(number < widest ? number : BigInt(widest));
-    const most = cap ? floorOf(over(cap, epsilon)) : BigInt(widest), found = new Set(range(bounded(n / d) + 1).slice(1));
+  /** The generating differences in rising order, in ranges of equal distance. */
+  const ranges = () => {
+    const [n, d] = width, end = BigInt(widest), most = floorOf(cap ? over(cap, epsilon) : over([end, 1n], width));
+    const found = [[1n, n / d < end ? n / d : end]];
     let least = n % d;
-    for (let k = 2n; k <= most && least && k * n <= BigInt(widest) * d; k++)
+    for (let k = 2n; k <= most && least && k * n <= end * d; k++)
       if ((k * n) % d < least) {
         least = (k * n) % d;
-        found.add(Number((k * n) / d));
+        found.push([(k * n) / d, (k * n) / d]);
       }
-    if (cap) for (let far = bounded((n * most) / d) + 1; far <= widest; far++) found.add(far);
-    return [...found].sort((a, b) => a - b);
+    if (cap) found.push([(n * most) / d + 1n, end]);
+    return found.map((range) => range.map(Number)).filter(([first, last]) => first <= last);
   };
   return {
     epsilon,
@@ -827,14 +846,18 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
     steps,
     at,
     distance,
-    *pairs(every) {
-      for (const d of (differences ??= generating())) {
-        for (let x = 0; x < (every ? size - d : 1); x++) yield [x, x + d];
-        if (ring && 2 * d < size) for (let x = 0; x < (every ? d : 1); x++) yield [x, x + size - d];
-      }
-    },
-    limit: (x, other) => limitOf(distance(x, other), linear && other - x === 1),
     largest: distance(0, widest),
+    groups: () => ranges().map(([first, last]) => ({
+      limit: limitOf(distance(0, first), linear && first === 1),
+      *pairs(every) {
+        for (let d = first; d <= last; d++) {
+          for (let x = 0; x < (every ? size - d : 1); x++) yield [x, x + d];
+          if (ring && 2 * d < size) for (let x = 0; x < (every ? d : 1); x++) yield [x, x + size - d];
+        }
+      },
+      more: +(ring && 2 * last === size),
+      widest: [0, ring ? size - first : last],
+    })),
     /**
      * The metric on points such that values rounded to them at random keep this one.
      *
@@ -853,7 +876,7 @@ function graph(entry, size) {
   const step = entry("step", ratio), pair = list(integer(0, size - 1), 2, 2), path = range(size - 1).map((x) => [x, x + 1]);
   const pairs = entry("pairs", list((data) => (pair(data)?.[0] < data?.[1] ? data : undefined), 1, MOST_PAIRS), path);
   const lengths = entry("lengths", list(length, pairs.length, pairs.length)), far = distances(step, lengths);
-  const listed = new Map(pairs.map((pair, k) => [`${pair}`, lengths[k]])), degrees = Array(size).fill(0);
+  const degrees = Array(size).fill(0);
   for (const x of pairs.flat()) degrees[x]++;
   /** Lengths of shortest paths, undefined for positions without a path: pairs are followed to and fro. */
   const ways = pairs.flatMap(([x, other], k) => [[x, other, lengths[k]], [other, x, lengths[k]]]);
@@ -870,7 +893,7 @@ function graph(entry, size) {
     }
     return found;
   };
-  if (listed.size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
+  if (new Set(pairs.map(String)).size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
   /** All distances, if there are few enough pairs. */
   const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = far(highest(distancesFrom(size >> 1)));
   // Over the middle position any two are at most twice its largest distance apart.
@@ -878,10 +901,20 @@ function graph(entry, size) {
   const complete = range(size).filter((x) => degrees[x] === size - 1), sensitive = new Set(complete);
   return {
     distance: (x, other) => (all ? far(all[x][other]) : largest),
-    pairs: () => pairs,
-    limit: (...pair) => limitOf(far(listed.get(`${pair}`))),
-    smallest: pairs[lengths.indexOf(lowest(lengths))],
     largest,
+    groups() {
+      const groups = [];
+      pairs.forEach((pair, k) => {
+        if (lengths[k] !== lengths[k - 1]) {
+          const list = [];
+          groups.push({ list, limit: limitOf(far(lengths[k])), pairs: () => list, widest: pair });
+        }
+        const group = groups.at(-1), [x, other] = group.widest;
+        group.list.push(pair);
+        if (pair[1] - pair[0] > other - x) group.widest = pair;
+      });
+      return groups;
+    },
     /** The largest distance from the middle position. */
     farthest,
     /** Positions at the smallest distance of all others, if all pairs contain one of them. */
@@ -930,26 +963,26 @@ function grid(entry, size) {
   return {
     grid: sizes,
     distance: (x, other) => far(shortest[flat(cells[x].map((at, d) => Math.abs(at - cells[other][d])))]),
-    *pairs(every) {
-      for (const move of moves) {
-        // Each step in all directions, of two opposite ones the first.
-        const directions = move.reduce((some, part) => some.flatMap((way) => (part ? [[...way, part], [...way, -part]] : [[...way, 0]])), [[]]);
-        for (const way of directions.slice(0, (directions.length + 1) / 2))
+    largest: far(highest(shortest)),
+    groups: () => moves.map((move, k) => ({
+      limit: limitOf(far(lengths[k])),
+      *pairs(every) {
+        // The step in all directions, of two opposite ones the first.
+        const ways = move.reduce((some, part) => some.flatMap((way) => (part ? [[...way, part], [...way, -part]] : [[...way, 0]])), [[]]);
+        for (const way of ways.slice(0, (ways.length + 1) / 2))
           for (let x = 0, y = flat(way); y < size; x++, y++)
             if (cells[y].every((at, d) => at - cells[x][d] === way[d])) {
               yield [x, y];
               if (!every) break;
             }
-      }
-    },
-    smallest: [0, flat(moves[lengths.indexOf(lowest(lengths))])],
-    largest: far(highest(shortest)),
+      },
+      widest: [0, flat(move)],
+    })),
   };
 }
 
 /** The check of a metric on so many positions. */
-const metric = (size) =>
-  oneOf({ uniform, line, graph, grid }, (made, kind) => ({ limit: (...pair) => limitOf(made.distance(...pair)), smallest: [0, 1], ...made, kind }), size);
+const metric = (size) => oneOf({ uniform, line, graph, grid }, (made, kind) => ({ ...made, kind }), size);
 
 // values.js
 //
@@ -1163,51 +1196,53 @@ function pack({ bits, fields, fingerprint }, parts) {
 
 /** Elementary steps of a proof on a device; manifests that need more are rejected. */
 const MOST_STEPS = 2 ** 23;
+/** Steps of a pair, besides those for its ratio. */
+const PAIR = 256;
 /** Losses that differ by no more are equal up to rounding. */
 const SAME = 1e-12;
 
 /**
  * Compare all likelihood ratios of a manifest with its metrics.
  *
- * The ratio of the highest and the lowest probability is a bound for all pairs. If the largest
- * distance allows it, all pairs at that distance hold, and one of them is listed.
+ * If the ratio is the same for all pairs, a pair at the smallest distance is enough. If it depends
+ * on the difference of cells alone, as the metric does, one pair for each difference is; if it also
+ * rises with it, the widest pair is. The ratio of the highest and the lowest probability is a bound
+ * for all pairs: if the largest limit allows it, all pairs with that limit hold, and the first one
+ * is listed.
+ *
+ * A difference of cells determines that of their positions, but not the other way round: the
+ * positions 0 and 1 are neighbours in a row of a grid, 3 and 4 can be in different rows.
  */
 function certify({ fields }) {
   let left = MOST_STEPS;
   const proofs = fields.flatMap(({ name, distribution, metric, stochastic }) => {
     if (!distribution) return [];
-    const { cost, kind } = distribution, bound = distribution.largestRatio(), pairs = [];
-    if (stochastic) metric = metric.betweenPoints?.() ?? metric;
-    const { largest } = metric, bounded = limitOf(largest).allows(bound);
-    let seen;
-    for (const pair of examined(distribution, metric)) {
-      if ((left -= cost) < 0) reject(`the proof of ${name} has too many steps`);
-      const limit = metric.limit(...pair), far = bounded && !limit.linear && atMost(largest, limit.epsilon);
-      if (far && seen) continue;
-      seen ||= far;
-      const ratio = far ? bound : distribution.ratio(...pair);
-      pairs.push({ loss: logOf(ratio), allowed: limit.allowed, holds: far || limit.allows(ratio) });
+    const { grid, invariance, kind, rises, size, work } = distribution, bound = distribution.largestRatio(), pairs = [];
+    const groups = ((stochastic && metric.betweenPoints?.()) || metric).groups(), all = invariance === ALL;
+    const largest = groups.reduce((limit, group) => (stricter(limit, group.limit) ? group.limit : limit), groups[0].limit);
+    const bounded = largest.allows(bound), same = invariance === DIFFERENCE && [`${size}`, `${metric.grid}`].includes(`${grid}`);
+    let count = 0;
+    for (const { limit, more, pairs: listed, widest } of all ? [strictest(groups)] : groups) {
+      const far = bounded && !stricter(limit, largest), one = all || far;
+      if (!one && same && !rises && more) count++;
+      for (const pair of !one && same && rises ? [widest] : listed(!one && !same)) {
+        pairs.push([limit, far, pair]);
+        if (++count > MOST_STEPS / PAIR) break;
+        if (one) break;
+      }
     }
+    left -= work(count) + PAIR * count;
+    if (left < 0) reject(`the proof of ${name} has too many steps`);
+    const proved = pairs.map(([limit, far, pair]) => {
+      const ratio = far ? bound : distribution.ratio(...pair);
+      return { loss: logOf(ratio), allowed: limit.allowed(), holds: limit.allows(ratio) };
+    });
     // The first pair with the least room up to rounding; one that does not hold comes first.
-    const broken = pairs.filter(({ holds }) => !holds), listed = broken[0] ? broken : pairs;
-    const rooms = listed.map(({ allowed, loss }) => allowed - loss), least = lowest(rooms) + SAME;
-    return { name, kind, ...listed[rooms.findIndex((room) => room <= least)] };
+    const broken = proved.filter(({ holds }) => !holds), shown = broken[0] ? broken : proved;
+    const rooms = shown.map(({ allowed, loss }) => allowed - loss), least = lowest(rooms) + SAME;
+    return { name, kind, ...shown[rooms.findIndex((room) => room <= least)] };
   });
   return { holds: proofs.every(({ holds }) => holds), proofs };
-}
-
-/**
- * The generating pairs; of equivalent ones that with the smallest distance.
- *
- * If the ratio is the same for all pairs, a pair at the smallest distance is enough. If it depends
- * on the difference of cells alone, as the metric does, one pair for each difference is. A
- * difference of cells determines that of their positions, but not the other way round: the
- * positions 0 and 1 are neighbours in a row of a grid, 3 and 4 can be in different rows.
- */
-function examined({ grid, invariance, size }, metric) {
-  if (invariance === ALL) return [metric.smallest];
-  const same = [`${size}`, `${metric.grid}`].includes(`${grid}`);
-  return metric.pairs(invariance !== DIFFERENCE || !same);
 }
 
 // guarantee.js
@@ -1304,15 +1339,11 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
     const { name, names, within, ratio } = domains[k], [, rest = ""] = ratio.split("."), another = `one ${name} as for another `;
     if (within) return [`${another}within ${grouped(within, 5)}${names ? (within === "1" ? " level" : " levels") : ""}`, largestClose(k)];
     if (ratio) return [`${another}that differs by ${plain(BigInt(ratio.replace(".", "")), rest.length - 2)} %`, largestClose(k)];
-    return [closest(), metric.limit(...metric.smallest).epsilon];
-  };
-
-  /** The closest two values in words, or the sensitive ones. */
-  const closest = () => {
-    const labels = (positions) => positions.map((position) => label(only, position)), { sensitive = [], smallest } = metric;
-    const more = sensitive.length - MOST_LISTED, names = labels(sensitive.slice(0, MOST_LISTED)).join(", ");
-    if (!names) return `${labels(smallest).join(" as for ")}, the closest two values`;
-    return `one ${only.name} as for another if one is ${names}${more > 0 ? ` and ${more} more` : ""}`;
+    // The closest two values, or the sensitive ones.
+    const { limit, pairs } = strictest(metric.groups()), [closest] = pairs(), { sensitive = [] } = metric, more = sensitive.length - MOST_LISTED;
+    const labels = (positions) => positions.map((position) => label(only, position)), listed = labels(sensitive.slice(0, MOST_LISTED)).join(", ");
+    if (!listed) return [`${labels(closest).join(" as for ")}, the closest two values`, limit.epsilon];
+    return [`${another}if one is ${listed}${more > 0 ? ` and ${more} more` : ""}`, limit.epsilon];
   };
 
   /**

@@ -8,16 +8,37 @@ from __future__ import annotations
 
 import json
 import random
+from bisect import bisect
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
 from facts import is_hexadecimal
-from manifests import manifests
+from manifests import (
+    ONE,
+    additive,
+    extremal,
+    grid,
+    line,
+    manifests,
+    matrix,
+    path,
+    randomized_response,
+    roof,
+    scaled,
+    table,
+    uneven_threshold,
+    uneven_unary,
+    whole,
+)
 
 from metricldp_core import InvalidManifestError, Manifest, certify
 from metricldp_core.canonical import canonical
+from metricldp_core.distributions import Memoised
 from metricldp_core.exact import WORD
+from metricldp_core.manifest import Field
+from metricldp_core.metrics import Uniform
+from metricldp_core.verify import MOST_STEPS, certify_steps
 
 
 def verdict(text: str) -> str:
@@ -123,6 +144,52 @@ def extreme() -> Iterator[dict]:
             for value in ("0" * 16, "0" * 15 + "1", "f" * 16):
                 one = with_number(text, path, value)
                 yield {"manifest": one, "verdict": verdict(one), "number": "extreme"}
+
+
+FAMILIES = {
+    "unary": (200, 300, lambda n: (uneven_unary(n, "large"), Uniform(n, ONE))),
+    "threshold": (900, 1100, lambda n: (uneven_threshold(n, "large"), line(n))),
+    "table": (200, 300, lambda n: (table(n, 7, "large"), Uniform(n, ONE))),
+    "extremal": (100, 300, lambda n: (extremal(n, 0.9, 3), Uniform(n, ONE))),
+    "path": (1_900, 2_100, lambda n: (additive([n], [n], [roof(n, 4)], 0.9), path(n))),
+    "matrix": (200, 400, lambda n: (matrix(n, 1, "linear"), line(n, width=3, cap=9))),
+    "ring": (
+        *(400, 1_000),
+        lambda n: (additive([n], [n], [roof(n, 4)] * 8, 0.5), line(n, ring=True, width=n // 2)),
+    ),
+    "memoised": (
+        *(100, 300),
+        lambda n: (Memoised(table(n, 20, "large"), randomized_response(20, 1)), line(n, width=n)),
+    ),
+    "grid": (
+        *(20, 100),
+        lambda n: (table(4 * n, 9, "large"), scaled(grid([4, n], "capped"), ONE / 5)),
+    ),
+}
+"""Manifests with n positions, between two numbers."""
+
+
+def largest_proofs() -> Iterator[dict]:
+    """Of each family the largest manifest whose proof has few enough steps, and the next one."""
+    for name, (low, high, family) in FAMILIES.items():
+        members = range(low, high)
+        first = bisect(members, MOST_STEPS, key=lambda n, family=family: member_steps(n, family))
+        assert 0 < first < len(members)
+        for n in (members[first - 1], members[first]):
+            text = member(n, family).text
+            yield {"manifest": text, "verdict": verdict(text), "number": f"{name} {n}"}
+
+
+def member(n, family) -> Manifest:
+    distribution, metric = family(n)
+    domains = (whole(n, "x", 0, cyclic=getattr(metric, "ring", False)),)
+    if distribution.size != n:
+        domains = (whole(4, "x", 0), whole(n, "y", 0))
+    return Manifest((Field(domains, metric, distribution),))
+
+
+def member_steps(n, family) -> int:
+    return certify_steps(member(n, family))
 
 
 def is_word(data, path):

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from changed_manifests import extreme, malformed, one_unit_changes
+from changed_manifests import FAMILIES, extreme, largest_proofs, malformed, one_unit_changes
 from facts import facts
 from test_facts import in_chromium, in_node
 
@@ -71,6 +71,12 @@ def test_malformed_manifests_are_rejected(tmp_path):
     counts = verdicts(changes)
     assert counts["invalid"] > 1_500
     assert counts["broken"] > 200
+
+
+def test_proofs_with_too_many_steps_are_rejected(tmp_path):
+    changes = list(largest_proofs())
+    agree(changes, tmp_path)
+    assert [change["verdict"] == "invalid" for change in changes] == [False, True] * len(FAMILIES)
 
 
 def test_other_verdict_is_noticed(tmp_path):

@@ -18,7 +18,8 @@
 //                 they differ (ALL). The proof then needs fewer pairs.
 //   grid          sizes of the grid of which positions are the flattened cells; the difference is
 //                 that of these cells
-//   cost          about how many elementary steps one ratio takes
+//   rises         whether a ratio that depends on a difference does not fall as the difference grows
+//   work          about how many elementary steps the ratios of so many pairs take
 
 import { integer, list, object, oneOf, probability, reject } from "./canonical.js";
 import { ONE, WORD, larger, power, product, quotient, ratioOf, times, upper } from "./exact.js";
@@ -104,6 +105,8 @@ function threshold(entry) {
     size,
     bits,
     invariance: equal ? DIFFERENCE : NONE,
+    rises: true,
+    work: (pairs) => (equal ? pairs : 8 * pairs * bits),
     draw: (position, words) => joined(flips.map((flip, k) => words.below(flip) ^ (position <= k))),
     ratio: (x, other) => product(equal ? [power(ratioOfBit(flips[0]), other - x)] : flips.slice(x, other).map(ratioOfBit)),
   };
@@ -177,6 +180,7 @@ function geometric(entry, most = MOST_POSITIONS) {
   return {
     size,
     invariance: DIFFERENCE,
+    rises: true,
     draw(position, words) {
       let magnitude = 1; // beyond 2^53, where numbers are rounded, every position is clipped
       digits.forEach((digit, j) => (magnitude += words.below(digit) * 2 ** j));
@@ -232,7 +236,13 @@ function matrix(entry) {
   return {
     size,
     bits: bits.reduce((a, b) => a + b),
-    cost: rows.length,
+    work(pairs) {
+      const powers = rows.map(({ entries }) => {
+        const reach = highest(entries) - lowest(entries), different = new Set(entries).size ** 2 >> 1;
+        return Math.min(pairs, reach, different) * bitsFor(reach + 1);
+      });
+      return 2 * pairs * rows.length + 16 * powers.reduce((a, b) => a + b);
+    },
     draw: (position, words) => joined(rows.map(({ entries, low, draw }) => draw(entries[position] - low, words)), bits),
     ratio: (x, other) => productOf((entries) => Math.abs(entries[x] - entries[other])),
     largestRatio: () => productOf((entries) => highest(entries) - lowest(entries)),
@@ -280,7 +290,7 @@ export function tableOf(weights, valid = true) {
   return {
     size: weights.length,
     outputs,
-    cost: outputs,
+    work: (pairs) => pairs * outputs,
     draw: (position, words) => bisect((cumulative[position] ??= accumulate(weights[position])), words.word()),
     ratio(x, other) {
       const there = logsOf(other), apart = logsOf(x).map((log, y) => Math.abs(log - there[y]));
@@ -298,7 +308,7 @@ export function tableOf(weights, valid = true) {
 export const distribution = (kinds) =>
   oneOf(kinds, (made, kind) => {
     const { size, outputs = size } = made;
-    return { outputs, bits: bitsFor(outputs), invariance: NONE, cost: 1, grid: [size], largestRatio: () => made.ratio(0, size - 1), ...made, kind };
+    return { outputs, bits: bitsFor(outputs), invariance: NONE, work: (pairs) => pairs, grid: [size], largestRatio: () => made.ratio(0, size - 1), ...made, kind };
   });
 
 /** The check of runs [value, count] of different neighbours: all values, at most so many. */

@@ -7,6 +7,7 @@
 
 import { highest, prod, range } from "./distributions.js";
 import { CERTAIN, ONE, atMost, ceilOf, decimalOf, expBounds, floorOf, larger, logBound, logOf, minus, over, plus, shifted, smaller, times, toNumber, whole } from "./exact.js";
+import { strictest } from "./metrics.js";
 import { label, positionOf } from "./values.js";
 
 /** From this epsilon on factors are written as powers of e. */
@@ -94,15 +95,11 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
     const { name, names, within, ratio } = domains[k], [, rest = ""] = ratio.split("."), another = `one ${name} as for another `;
     if (within) return [`${another}within ${grouped(within, 5)}${names ? (within === "1" ? " level" : " levels") : ""}`, largestClose(k)];
     if (ratio) return [`${another}that differs by ${plain(BigInt(ratio.replace(".", "")), rest.length - 2)} %`, largestClose(k)];
-    return [closest(), metric.limit(...metric.smallest).epsilon];
-  };
-
-  /** The closest two values in words, or the sensitive ones. */
-  const closest = () => {
-    const labels = (positions) => positions.map((position) => label(only, position)), { sensitive = [], smallest } = metric;
-    const more = sensitive.length - MOST_LISTED, names = labels(sensitive.slice(0, MOST_LISTED)).join(", ");
-    if (!names) return `${labels(smallest).join(" as for ")}, the closest two values`;
-    return `one ${only.name} as for another if one is ${names}${more > 0 ? ` and ${more} more` : ""}`;
+    // The closest two values, or the sensitive ones.
+    const { limit, pairs } = strictest(metric.groups()), [closest] = pairs(), { sensitive = [] } = metric, more = sensitive.length - MOST_LISTED;
+    const labels = (positions) => positions.map((position) => label(only, position)), listed = labels(sensitive.slice(0, MOST_LISTED)).join(", ");
+    if (!listed) return [`${labels(closest).join(" as for ")}, the closest two values`, limit.epsilon];
+    return [`${another}if one is ${listed}${more > 0 ? ` and ${more} more` : ""}`, limit.epsilon];
   };
 
   /**

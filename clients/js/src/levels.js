@@ -59,7 +59,7 @@ function additive(entry) {
     size: prod(sizes),
     grid: sizes,
     outputs,
-    cost: outputs,
+    work: (pairs) => 2 * pairs * outputs,
     invariance: DIFFERENCE,
     draw(position, words) {
       const j = Number(words.bits(bitsFor(count))), sums = cumulative[j], d = bisect(sums, words.uniform(sums.at(-1)));

@@ -5,12 +5,12 @@
 // whose distance is not the sum of the distances of two parts of a path. All distances are fractions.
 //
 // A metric is an object with
-//   distance         E(x, x'), or an upper bound of it
-//   pairs            the generating pairs x < x' if `every`, else one for each difference, for
-//                    distributions that depend on it alone
-//   limit            what a generating pair allows, see `limitOf`
-//   smallest         a pair at the smallest distance
-//   largest          the largest distance of two positions, or an upper bound of it
+//   distance  E(x, x'), or an upper bound of it
+//   largest   the largest distance of two positions, or an upper bound of it
+//   groups    the generating pairs x < x' by their limit, see `limitOf`: `pairs` are all of a group
+//             if `every`, else one for each difference of cells, of which there are at most `more`
+//             fewer than counted; `widest` has the largest difference of positions
+//   grid      the sizes of the grid of which positions are the flattened cells, if it is one
 
 import { LARGEST_NUMBER, flag, integer, list, oneOf, ratio, reject, text } from "./canonical.js";
 import { highest, lowest, prod, range } from "./distributions.js";
@@ -29,9 +29,15 @@ export function limitOf(epsilon, linear) {
     linear,
     allows: (ratio) => !atMost(CERTAIN, ratio) && (linear ? atMost(ratio, most) : atMostExp(ratio, epsilon)),
     /** The largest privacy loss, the logarithm of the ratio. */
-    allowed: linear ? logOf(most) : toNumber(epsilon),
+    allowed: () => (linear ? logOf(most) : toNumber(epsilon)),
   };
 }
+
+/** Whether a limit is smaller than another one; only the smallest limit of a metric can be linear. */
+export const stricter = (limit, other) => (limit.linear ? !other.linear : !other.linear && !atMost(other.epsilon, limit.epsilon));
+
+/** The first of some groups with the smallest limit. */
+export const strictest = (groups) => groups.reduce((best, group) => (stricter(group.limit, best.limit) ? group : best));
 
 /**
  * E(x, x') = epsilon for any two positions: plain local differential privacy.
@@ -43,10 +49,14 @@ function uniform(entry, size) {
   const epsilon = entry("epsilon", ratio);
   return {
     distance: (x, other) => (x === other ? whole(0) : epsilon),
-    *pairs(every) {
-      for (let x = 0; x < (every ? size : 1); x++) for (let other = x + 1; other < size; other++) yield [x, other];
-    },
     largest: epsilon,
+    groups: () => [{
+      limit: limitOf(epsilon),
+      *pairs(every) {
+        for (let x = 0; x < (every ? size : 1); x++) for (let other = x + 1; other < size; other++) yield [x, other];
+      },
+      widest: [0, size - 1],
+    }],
   };
 }
 
@@ -79,19 +89,18 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
     return cap ? smaller(far, cap) : far;
   };
   const distance = (x, other) => at(whole(Math.abs(x - other)));
-  let differences;
-  /** The generating differences, in rising order. */
-  const generating = () => {
-    const [n, d] = width, bounded = (number) => Number(number < widest ? number : BigInt(widest));
-    const most = cap ? floorOf(over(cap, epsilon)) : BigInt(widest), found = new Set(range(bounded(n / d) + 1).slice(1));
+  /** The generating differences in rising order, in ranges of equal distance. */
+  const ranges = () => {
+    const [n, d] = width, end = BigInt(widest), most = floorOf(cap ? over(cap, epsilon) : over([end, 1n], width));
+    const found = [[1n, n / d < end ? n / d : end]];
     let least = n % d;
-    for (let k = 2n; k <= most && least && k * n <= BigInt(widest) * d; k++)
+    for (let k = 2n; k <= most && least && k * n <= end * d; k++)
       if ((k * n) % d < least) {
         least = (k * n) % d;
-        found.add(Number((k * n) / d));
+        found.push([(k * n) / d, (k * n) / d]);
       }
-    if (cap) for (let far = bounded((n * most) / d) + 1; far <= widest; far++) found.add(far);
-    return [...found].sort((a, b) => a - b);
+    if (cap) found.push([(n * most) / d + 1n, end]);
+    return found.map((range) => range.map(Number)).filter(([first, last]) => first <= last);
   };
   return {
     epsilon,
@@ -100,14 +109,18 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
     steps,
     at,
     distance,
-    *pairs(every) {
-      for (const d of (differences ??= generating())) {
-        for (let x = 0; x < (every ? size - d : 1); x++) yield [x, x + d];
-        if (ring && 2 * d < size) for (let x = 0; x < (every ? d : 1); x++) yield [x, x + size - d];
-      }
-    },
-    limit: (x, other) => limitOf(distance(x, other), linear && other - x === 1),
     largest: distance(0, widest),
+    groups: () => ranges().map(([first, last]) => ({
+      limit: limitOf(distance(0, first), linear && first === 1),
+      *pairs(every) {
+        for (let d = first; d <= last; d++) {
+          for (let x = 0; x < (every ? size - d : 1); x++) yield [x, x + d];
+          if (ring && 2 * d < size) for (let x = 0; x < (every ? d : 1); x++) yield [x, x + size - d];
+        }
+      },
+      more: +(ring && 2 * last === size),
+      widest: [0, ring ? size - first : last],
+    })),
     /**
      * The metric on points such that values rounded to them at random keep this one.
      *
@@ -126,7 +139,7 @@ function graph(entry, size) {
   const step = entry("step", ratio), pair = list(integer(0, size - 1), 2, 2), path = range(size - 1).map((x) => [x, x + 1]);
   const pairs = entry("pairs", list((data) => (pair(data)?.[0] < data?.[1] ? data : undefined), 1, MOST_PAIRS), path);
   const lengths = entry("lengths", list(length, pairs.length, pairs.length)), far = distances(step, lengths);
-  const listed = new Map(pairs.map((pair, k) => [`${pair}`, lengths[k]])), degrees = Array(size).fill(0);
+  const degrees = Array(size).fill(0);
   for (const x of pairs.flat()) degrees[x]++;
   /** Lengths of shortest paths, undefined for positions without a path: pairs are followed to and fro. */
   const ways = pairs.flatMap(([x, other], k) => [[x, other, lengths[k]], [other, x, lengths[k]]]);
@@ -143,7 +156,7 @@ function graph(entry, size) {
     }
     return found;
   };
-  if (listed.size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
+  if (new Set(pairs.map(String)).size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
   /** All distances, if there are few enough pairs. */
   const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = far(highest(distancesFrom(size >> 1)));
   // Over the middle position any two are at most twice its largest distance apart.
@@ -151,10 +164,20 @@ function graph(entry, size) {
   const complete = range(size).filter((x) => degrees[x] === size - 1), sensitive = new Set(complete);
   return {
     distance: (x, other) => (all ? far(all[x][other]) : largest),
-    pairs: () => pairs,
-    limit: (...pair) => limitOf(far(listed.get(`${pair}`))),
-    smallest: pairs[lengths.indexOf(lowest(lengths))],
     largest,
+    groups() {
+      const groups = [];
+      pairs.forEach((pair, k) => {
+        if (lengths[k] !== lengths[k - 1]) {
+          const list = [];
+          groups.push({ list, limit: limitOf(far(lengths[k])), pairs: () => list, widest: pair });
+        }
+        const group = groups.at(-1), [x, other] = group.widest;
+        group.list.push(pair);
+        if (pair[1] - pair[0] > other - x) group.widest = pair;
+      });
+      return groups;
+    },
     /** The largest distance from the middle position. */
     farthest,
     /** Positions at the smallest distance of all others, if all pairs contain one of them. */
@@ -203,23 +226,23 @@ function grid(entry, size) {
   return {
     grid: sizes,
     distance: (x, other) => far(shortest[flat(cells[x].map((at, d) => Math.abs(at - cells[other][d])))]),
-    *pairs(every) {
-      for (const move of moves) {
-        // Each step in all directions, of two opposite ones the first.
-        const directions = move.reduce((some, part) => some.flatMap((way) => (part ? [[...way, part], [...way, -part]] : [[...way, 0]])), [[]]);
-        for (const way of directions.slice(0, (directions.length + 1) / 2))
+    largest: far(highest(shortest)),
+    groups: () => moves.map((move, k) => ({
+      limit: limitOf(far(lengths[k])),
+      *pairs(every) {
+        // The step in all directions, of two opposite ones the first.
+        const ways = move.reduce((some, part) => some.flatMap((way) => (part ? [[...way, part], [...way, -part]] : [[...way, 0]])), [[]]);
+        for (const way of ways.slice(0, (ways.length + 1) / 2))
           for (let x = 0, y = flat(way); y < size; x++, y++)
             if (cells[y].every((at, d) => at - cells[x][d] === way[d])) {
               yield [x, y];
               if (!every) break;
             }
-      }
-    },
-    smallest: [0, flat(moves[lengths.indexOf(lowest(lengths))])],
-    largest: far(highest(shortest)),
+      },
+      widest: [0, flat(move)],
+    })),
   };
 }
 
 /** The check of a metric on so many positions. */
-export const metric = (size) =>
-  oneOf({ uniform, line, graph, grid }, (made, kind) => ({ limit: (...pair) => limitOf(made.distance(...pair)), smallest: [0, 1], ...made, kind }), size);
+export const metric = (size) => oneOf({ uniform, line, graph, grid }, (made, kind) => ({ ...made, kind }), size);
