@@ -232,6 +232,26 @@ function wordsOf(word = fromBrowser()) {
 // A check takes a value from JSON and returns what it stands for, or undefined if it is not valid.
 
 const LARGEST_NUMBER = 2 ** 53;
+/** Items of all lists of a manifest together, so that it is read in a moment. */
+const MOST_ITEMS = 2 ** 19;
+
+let left = 0;
+
+/** Count what takes about as long as to read so many items of a list. */
+function charge(items) {
+  left -= items;
+  if (left < 0) reject("too many items");
+}
+
+/** The data of a JSON text, of which a new count begins. */
+function parsed(text) {
+  left = MOST_ITEMS;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return reject("JSON");
+  }
+}
 
 function reject(why) {
   throw new InvalidManifestError("manifest", `the manifest is invalid: ${why}`);
@@ -246,8 +266,9 @@ const object = (read) => (data) => {
   if (!data || typeof data !== "object" || Array.isArray(data)) return;
   const rest = new Map(Object.entries(data)), keys = [...rest.keys()];
   const result = read((key, check, absent) => {
-    const value = rest.has(key) ? check(rest.get(key)) : absent;
-    rest.delete(key);
+    const raw = rest.get(key);
+    if (Array.isArray(raw)) charge(raw.length);
+    const value = rest.delete(key) ? check(raw) : absent;
     return value ?? reject(key);
   });
   if (rest.size || `${keys}` !== `${keys.sort()}`) reject(`keys ${keys}`);
@@ -287,6 +308,7 @@ const probability = (least) => (digits) => {
 
 /** A positive fraction in lowest terms, at most 2^40, as text such as 3/2. */
 function ratio(value) {
+  charge((text(value) || "").length >> 4);
   if (!/^[1-9]\d{0,1999}(\/[1-9]\d{0,1999})?$/.test(text(value))) return;
   const [n, d = 1n] = value.split("/").map(BigInt);
   return value.endsWith("/1") || gcd(n, d) > 1n || n > d << 40n ? undefined : [n, d];
@@ -426,18 +448,20 @@ function unary(entry) {
     const bound = (p, q) => larger(ratioOf(p, q), ratioOf(WORD - p, WORD - q)), other = others[k];
     return (known[`${own} ${other}`] ??= [bound(own, other), bound(other, own)]);
   });
+  const ratios = Object.values(known);
+  charge(ratios.length << 4); // their ratios
   const both = (up, down) => times(up[0], down[1]);
   return {
     size,
     bits: size,
-    invariance: new Set(Object.values(known).map(String)).size < 2 ? ALL : NONE,
+    invariance: new Set(ratios.map(String)).size < 2 ? ALL : NONE,
     draw(position, words) {
       const report = others.map(words.below);
       report[position] = words.below(owns[position]);
       return joined(report);
     },
     ratio: (x, other) => larger(both(bitRatios[x], bitRatios[other]), both(bitRatios[other], bitRatios[x])),
-    largestRatio: () => times(...[0, 1].map((way) => bitRatios.map((ratios) => ratios[way]).reduce(larger))),
+    largestRatio: () => times(...[0, 1].map((way) => ratios.map((ratio) => ratio[way]).reduce(larger))),
   };
 }
 
@@ -461,8 +485,10 @@ function unary(entry) {
  * last factor is 1 / block. From 0 to 1 it is 2 zero / ((1 - zero) (1 - block) prod (1 - p_i)).
  */
 function geometric(entry, most = MOST_POSITIONS) {
+  charge(32); // its ratio
   const size = entry("size", integer(2, most)), zero = entry("zero", POSSIBLE), block = entry("block", POSSIBLE);
   const digits = entry("digits", list(PROBABILITY, 0, 63)), length = 2 ** digits.length;
+  if (block > WORD >> 1n) reject("block"); // a draw could read many words
   let step = ONE, ones = 1n, zeros = 1n;
   for (const digit of digits) {
     step = larger(step, quotient(ones * (WORD - digit), zeros * digit));
@@ -616,6 +642,7 @@ function runs(check, most) {
       const [part, count] = readRun(run) || [], value = part === before ? undefined : check(part);
       before = part;
       if (value === undefined || !integer(1, most - values.length)(count)) return;
+      charge(count >> 3);
       for (let k = count; k--; ) values.push(value);
       return true;
     }, 1, most)(data);
@@ -639,8 +666,6 @@ const SUPPORTED = { ...FIRST, threshold, unary, matrix, memoised };
 // most (2^64 / fall)^k, and no level is 0.
 
 const DEEPEST = 2 ** 14;
-/** Depths of all shapes together. */
-const MOST_DEPTHS = 2 ** 20;
 const DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const BASE = 62;
 
@@ -713,7 +738,7 @@ function additive(entry) {
 function readShapes(entry, most) {
   const shapes = entry("depths", list(readDepths, 1, most)), count = shapes.length, { length } = shapes[0];
   const tops = entry("tops", list(probability(1n), count, count)), fall = entry("fall", probability(1n));
-  if (shapes.some((shape) => shape.length !== length || lowest(shape)) || count * length > MOST_DEPTHS) reject("depths");
+  if (shapes.some((shape) => shape.length !== length || lowest(shape))) reject("depths");
   return shapes.map((shape, k) => {
     const levels = [tops[k]];
     for (const deepest = highest(shape); levels.length <= deepest; ) levels.push((levels.at(-1) * fall + WORD - 1n) >> 64n);
@@ -724,13 +749,15 @@ function readShapes(entry, most) {
 /** Depths in their shortest form: a digit for each if all are below 62; with ":" in front, two; else a list. */
 function readDepths(data) {
   const pairs = data?.[0] === ":";
+  charge(data?.length >> 1);
   let depths = data;
   if (typeof data === "string") {
     const digits = [...data.slice(+pairs)].map((digit) => DIGITS.indexOf(digit));
     if (digits.includes(-1)) return;
     depths = pairs ? digits.flatMap((digit, at) => (at % 2 ? BASE * digits[at - 1] + digit : digits.length % 2 ? -1 : [])) : digits;
   }
-  const read = list(integer(0, DEEPEST), 2, MOST_DEPTHS)(depths), deepest = read && highest(read);
+  const read = list(integer(0, DEEPEST), 2, Infinity)(depths), deepest = read ? highest(read) : NaN;
+  charge(deepest || 0);
   return deepest >= (depths === data ? BASE * BASE : pairs ? BASE : 0) ? read : undefined;
 }
 
@@ -754,7 +781,7 @@ SUPPORTED.extremal = FIRST.extremal = extremal;
 //   grid      the sizes of the grid of which positions are the flattened cells, if it is one
 
 /** Generating pairs that a manifest lists. */
-const MOST_PAIRS = 2 ** 20;
+const MOST_PAIRS = 2 ** 17;
 /** Steps in which all shortest paths are computed; longer ones are bounded. */
 const MOST_STEPS_OF_PATHS = 2 ** 19;
 
@@ -813,6 +840,8 @@ function line(entry, size) {
   const epsilon = entry("epsilon", ratio), cap = entry("cap", ratio, false), ring = entry("ring", flag, false);
   const width = entry("width", (text) => (text === "1" ? undefined : ratio(text)), ONE);
   if (!atMost(ONE, width) || (cap && !atMost(epsilon, cap))) reject("width");
+  const [n, d] = width, many = (BigInt(size) * d) / n;
+  charge(Number(many < d ? many : d));
   return lineOf(size, epsilon, width, cap, ring);
 }
 
@@ -828,10 +857,10 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
   const distance = (x, other) => at(whole(Math.abs(x - other)));
   /** The generating differences in rising order, in ranges of equal distance. */
   const ranges = () => {
-    const [n, d] = width, end = BigInt(widest), most = floorOf(cap ? over(cap, epsilon) : over([end, 1n], width));
+    const [n, d] = width, end = BigInt(widest), most = cap ? floorOf(over(cap, epsilon)) : end;
     const found = [[1n, n / d < end ? n / d : end]];
     let least = n % d;
-    for (let k = 2n; k <= most && least && k * n <= end * d; k++)
+    for (let k = 2n; k <= most && least && (k * n) / d <= end; k++)
       if ((k * n) % d < least) {
         least = (k * n) % d;
         found.push([(k * n) / d, (k * n) / d]);
@@ -1040,6 +1069,7 @@ const DOMAINS = {
     const { low, high } = ends(entry), points = entry("points", COUNT, 0);
     if (points) return { low, high, size: points, stochastic: true };
     const size = entry("bins", COUNT), width = (high - low) / size;
+    charge(size >> 2); // its edges
     return bins([...range(size).map((k) => k * width + low), high], cyclic(entry));
   },
   weight: (entry) => ({ ...ends(entry), ...(entry("private", flag, false) ? { size: 2, stochastic: true } : { isPublic: true }) }),
@@ -1066,7 +1096,7 @@ const stripped = (value) => value.replace(/^[\p{Z}\t-\r\x1c-\x1f\x85]+|[\p{Z}\t-
 const isMissing = (value) => (value ?? NaN) !== value || !stripped(text(value) ?? "-");
 
 /** The number that a text is, if it is one; integers of any size are exact. */
-function parsed(value) {
+function numberIn(value) {
   value = stripped(value);
   if (value.length > LONGEST_TEXT || !NUMBER.test(value)) return;
   return /^[+-]?\d+$/.test(value) ? BigInt(value) : /i/i.test(value) ? Infinity : Number(value);
@@ -1093,7 +1123,7 @@ function positionOf(domain, value, clip) {
     const position = names.indexOf(`${value}`);
     return position < 0 ? fail("name") : position;
   }
-  if (text(value)) value = parsed(value);
+  if (text(value)) value = numberIn(value);
   if (whole && !low && high === 1 && value === !!value) value = +value;
   if (!/num|big/.test(typeof value)) fail("kind");
   const number = Number(value);
@@ -1124,7 +1154,7 @@ const label = ({ kind, low, names }, position) => (names ? names[position] : kin
 // it from the numbers.
 
 const FORMAT = 1;
-const LONGEST_MANIFEST = 2 ** 24;
+const LONGEST_MANIFEST = 2 ** 23;
 const MOST_ATTRIBUTES = 1000;
 
 /** One part of a report; a public weight has no metric and no distribution. */
@@ -1152,17 +1182,15 @@ function fits({ at, grid, kind, ring }, [{ cyclic, size, stochastic }, ...others
 
 /** Read a manifest; whatever is unknown, missing or too large throws an error. */
 function parse(text, fingerprint) {
-  let data;
-  try {
-    data = JSON.parse(text.length > LONGEST_MANIFEST || text);
-  } catch {}
-  const read = object((entry) => entry("metricldp", integer(FORMAT, FORMAT)) && entry("fields", list(field, 1, 2 * MOST_ATTRIBUTES)));
+  if (text.length > LONGEST_MANIFEST) reject("too long");
+  const data = parsed(text), read = object((entry) => entry("metricldp", integer(FORMAT, FORMAT)) && entry("fields", list(field, 1, 2 * MOST_ATTRIBUTES)));
   const fields = read(data) || reject("JSON"), domains = fields.flatMap(({ domains }) => domains);
   const namesOf = (test) => domains.filter(test).map(({ name }) => name), names = namesOf(({ isResponse }) => !isResponse);
   const optional = namesOf(({ optional }) => optional).sort(), responses = namesOf(({ isResponse }) => isResponse).sort();
   const bits = fields.reduce((all, { bits }) => all + bits, 0);
-  if (new Set(names).size < names.length || optional.join("=") !== responses.join("=")) reject("names");
-  if (domains.length > 2 * MOST_ATTRIBUTES || fields.every(({ distribution }) => !distribution) || bits > MOST_BITS) reject("fields");
+  const different = (list) => new Set(list).size === list.length;
+  if (!different(names) || !different(fields.map(({ name }) => name)) || optional.join("=") !== responses.join("=")) reject("names");
+  if (names.length > MOST_ATTRIBUTES || fields.every(({ distribution }) => !distribution) || bits > MOST_BITS) reject("fields");
   if (JSON.stringify(data) !== text) reject("canonical form");
   return { fields, fingerprint, bits, names, optional: optional[0] };
 }

@@ -17,12 +17,14 @@ from facts import is_hexadecimal
 from manifests import (
     ONE,
     additive,
+    bins,
+    chain,
     extremal,
+    geometric,
     grid,
     line,
     manifests,
     matrix,
-    path,
     randomized_response,
     roof,
     scaled,
@@ -34,7 +36,7 @@ from manifests import (
 
 from metricldp_core import InvalidManifestError, Manifest, certify
 from metricldp_core.canonical import canonical
-from metricldp_core.distributions import Memoised
+from metricldp_core.distributions import Matrix, Memoised
 from metricldp_core.exact import WORD
 from metricldp_core.manifest import Field
 from metricldp_core.metrics import Uniform
@@ -151,7 +153,7 @@ FAMILIES = {
     "threshold": (900, 1100, lambda n: (uneven_threshold(n, "large"), line(n))),
     "table": (200, 300, lambda n: (table(n, 7, "large"), Uniform(n, ONE))),
     "extremal": (100, 300, lambda n: (extremal(n, 0.9, 3), Uniform(n, ONE))),
-    "path": (1_900, 2_100, lambda n: (additive([n], [n], [roof(n, 4)], 0.9), path(n))),
+    "path": (1_900, 2_100, lambda n: (additive([n], [n], [roof(n, 4)], 0.9), chain(n))),
     "matrix": (200, 400, lambda n: (matrix(n, 1, "linear"), line(n, width=3, cap=9))),
     "ring": (
         *(400, 1_000),
@@ -190,6 +192,58 @@ def member(n, family) -> Manifest:
 
 def member_steps(n, family) -> int:
     return certify_steps(member(n, family))
+
+
+LARGEST = {
+    "bins": (
+        *(1_048_000, 1_048_576),
+        lambda n: [
+            Field((bins(n, name),), Uniform(n, ONE), randomized_response(n, 1)) for name in "xy"
+        ],
+    ),
+    "unary": (
+        *(28_000, 30_000),
+        lambda n: [Field((whole(n),), Uniform(n, ONE), uneven_unary(n, "large"))],
+    ),
+    "matrix": (
+        *(10_000, 16_000),
+        lambda n: [Field((whole(3),), line(3), Matrix(3, matrix(3, 1, "linear").rows[1:] * n))],
+    ),
+    "depths": (
+        *(900, 1_100),
+        lambda n: [Field((whole(n),), Uniform(n, ONE), extremal(n, 0.9, 3))],
+    ),
+    "width": (
+        *(520_000, 530_000),
+        lambda n: [Field((whole(n, "x", 0),), line(n, width=NEARLY_ONE), geometric(n, 1e-3))],
+    ),
+}
+"""Manifests with many items, by a number between two others."""
+NEARLY_ONE = 1 + ONE / 2**30
+
+
+def most_items() -> Iterator[dict]:
+    """Of each family the largest manifest that is read, and the next one."""
+    for name, (low, high, family) in LARGEST.items():
+        members = range(low, high)
+        texts = {}
+
+        def is_rejected(n, family=family, texts=texts):
+            texts[n] = Manifest(tuple(family(n))).text
+            return not is_read(texts[n])
+
+        first = bisect(members, False, key=is_rejected)
+        assert 0 < first < len(members)
+        for n in (members[first - 1], members[first]):
+            yield {"manifest": texts[n], "read": is_read(texts[n]), "number": f"{name} {n}"}
+
+
+def is_read(text: str) -> bool:
+    try:
+        Manifest.parse(text)
+    except InvalidManifestError:
+        return False
+    return True
 
 
 def is_word(data, path):

@@ -67,6 +67,8 @@ export function check({ facts = [], changes = [] }) {
       same("values", rejected || String(positions), String(actual.reason || actual), `${JSON.stringify(response)} ${clip} ${text}`);
     }
   }
-  for (const { manifest, verdict: expected } of changes) same("changes", expected, verdict(manifest), manifest);
+  for (const { manifest, verdict: expected, read } of changes)
+    if (expected) same("changes", expected, verdict(manifest), manifest);
+    else same("changes", read, attempted(() => !!parse(manifest, "")) === true, manifest);
   return { counts, count: Object.values(counts).reduce((a, b) => a + b), slowest, wrong };
 }

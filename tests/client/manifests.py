@@ -173,7 +173,7 @@ def line(size, *, width=1, cap=None, ring=False):
     return Line(size, ONE, Fraction(width), None if cap is None else Fraction(cap), ring)
 
 
-def path(size, seed=0):
+def chain(size, seed=0):
     """Different lengths along a line; the default pairs are not written out."""
     draw = random.Random(seed)
     pairs = tuple((x, x + 1) for x in range(size - 1))
@@ -283,15 +283,15 @@ def lines() -> Iterator[Field]:
 def graphs() -> Iterator[Field]:
     """Shortest paths over pairs, and bins with given edges."""
     for size in (3, 6, 12):
-        yield field(names(size, ordered=True), uneven_threshold(size, f"p {size}"), path(size))
-        yield field(whole(size, low=1, ratio="1.5"), extremal(size, 0.8, 70), path(size, 1))
+        yield field(names(size, ordered=True), uneven_threshold(size, f"p {size}"), chain(size))
+        yield field(whole(size, low=1, ratio="1.5"), extremal(size, 0.8, 70), chain(size, 1))
         yield field(names(size), uneven_unary(size, f"s {size}"), star(size, {1}))
         yield field(names(size), table(size, size, f"tree {size}"), tree(size, size))
         yield field(edges(size), table(size, 5, f"edges {size}"), Uniform(size, ONE))
         yield field(edges(size, within="1.2"), extremal(size, 0.5, 3), line(size, cap=2))
         yield field(edges(size, low=0.05, ratio="0.5"), geometric(size, 2, 0), line(size))
         yield field(whole(size), extremal(size, 0.9, 4_000, 400), large_lengths(size))
-        yield field(bins(size, low=1.0, high=9e5, ratio="0.001"), table(size, 9, "r"), path(size))
+        yield field(bins(size, low=1.0, high=9e5, ratio="0.001"), table(size, 9, "r"), chain(size))
     yield field(names(9), uneven_unary(9, "many"), star(9, {1, 3, 4, 5, 6, 7, 8}))
     yield field(names(9), uneven_unary(9, "few"), star(9, {2, 5}))
 
@@ -328,7 +328,7 @@ def memoised() -> Iterator[Field]:
         first = table(size, size + 2, f"memoised {size}")
         yield field(bins(size), Memoised(first, randomized_response(size + 2, 3)), line(size))
         first = extremal(size, 0.6, 3)
-        yield field(names(size), Memoised(first, randomized_response(size + 1, 1)), path(size))
+        yield field(names(size), Memoised(first, randomized_response(size + 1, 1)), chain(size))
         first = geometric(size, 0.7)
         domain = points(size, within="0.5")
         yield field(domain, Memoised(first, lazy(first, 0.4)), line(size))

@@ -3,7 +3,14 @@
 from collections import Counter
 
 import pytest
-from changed_manifests import FAMILIES, extreme, largest_proofs, malformed, one_unit_changes
+from changed_manifests import (
+    FAMILIES,
+    extreme,
+    largest_proofs,
+    malformed,
+    most_items,
+    one_unit_changes,
+)
 from facts import facts
 from test_facts import in_chromium, in_node
 
@@ -91,6 +98,13 @@ def test_other_verdict_is_noticed(tmp_path):
 def test_proofs_take_a_moment(tmp_path):
     result = in_node({"facts": list(facts(0, 0))}, tmp_path)
     assert result["slowest"] < MOST_MILLISECONDS
+
+
+@pytest.mark.slow
+def test_manifests_with_too_many_items_are_rejected(tmp_path):
+    changes = list(most_items())
+    agree(changes, tmp_path)
+    assert [change["read"] for change in changes] == [True, False] * (len(changes) // 2)
 
 
 @pytest.mark.slow

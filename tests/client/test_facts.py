@@ -13,7 +13,7 @@ from manifests import manifests
 from metricldp_core.distributions import FIRST, SECOND, SUPPORTED
 from metricldp_core.metrics import KINDS
 
-MOST_BYTES = 24_600
+MOST_BYTES = 25_600
 """Of the module, minified."""
 FEWEST = 15_000
 """Facts in all."""

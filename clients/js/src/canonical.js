@@ -9,6 +9,26 @@
 import { InvalidManifestError } from "./errors.js";
 
 export const LARGEST_NUMBER = 2 ** 53;
+/** Items of all lists of a manifest together, so that it is read in a moment. */
+const MOST_ITEMS = 2 ** 19;
+
+let left = 0;
+
+/** Count what takes about as long as to read so many items of a list. */
+export function charge(items) {
+  left -= items;
+  if (left < 0) reject("too many items");
+}
+
+/** The data of a JSON text, of which a new count begins. */
+export function parsed(text) {
+  left = MOST_ITEMS;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return reject("JSON");
+  }
+}
 
 export function reject(why) {
   throw new InvalidManifestError("manifest", `the manifest is invalid: ${why}`);
@@ -23,8 +43,9 @@ export const object = (read) => (data) => {
   if (!data || typeof data !== "object" || Array.isArray(data)) return;
   const rest = new Map(Object.entries(data)), keys = [...rest.keys()];
   const result = read((key, check, absent) => {
-    const value = rest.has(key) ? check(rest.get(key)) : absent;
-    rest.delete(key);
+    const raw = rest.get(key);
+    if (Array.isArray(raw)) charge(raw.length);
+    const value = rest.delete(key) ? check(raw) : absent;
     return value ?? reject(key);
   });
   if (rest.size || `${keys}` !== `${keys.sort()}`) reject(`keys ${keys}`);
@@ -64,6 +85,7 @@ export const probability = (least) => (digits) => {
 
 /** A positive fraction in lowest terms, at most 2^40, as text such as 3/2. */
 export function ratio(value) {
+  charge((text(value) || "").length >> 4);
   if (!/^[1-9]\d{0,1999}(\/[1-9]\d{0,1999})?$/.test(text(value))) return;
   const [n, d = 1n] = value.split("/").map(BigInt);
   return value.endsWith("/1") || gcd(n, d) > 1n || n > d << 40n ? undefined : [n, d];

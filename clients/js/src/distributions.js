@@ -21,7 +21,7 @@
 //   rises         whether a ratio that depends on a difference does not fall as the difference grows
 //   work          about how many elementary steps the ratios of so many pairs take
 
-import { integer, list, object, oneOf, probability, reject } from "./canonical.js";
+import { charge, integer, list, object, oneOf, probability, reject } from "./canonical.js";
 import { ONE, WORD, larger, power, product, quotient, ratioOf, times, upper } from "./exact.js";
 
 export const MOST_POSITIONS = 2 ** 20;
@@ -131,18 +131,20 @@ function unary(entry) {
     const bound = (p, q) => larger(ratioOf(p, q), ratioOf(WORD - p, WORD - q)), other = others[k];
     return (known[`${own} ${other}`] ??= [bound(own, other), bound(other, own)]);
   });
+  const ratios = Object.values(known);
+  charge(ratios.length << 4); // their ratios
   const both = (up, down) => times(up[0], down[1]);
   return {
     size,
     bits: size,
-    invariance: new Set(Object.values(known).map(String)).size < 2 ? ALL : NONE,
+    invariance: new Set(ratios.map(String)).size < 2 ? ALL : NONE,
     draw(position, words) {
       const report = others.map(words.below);
       report[position] = words.below(owns[position]);
       return joined(report);
     },
     ratio: (x, other) => larger(both(bitRatios[x], bitRatios[other]), both(bitRatios[other], bitRatios[x])),
-    largestRatio: () => times(...[0, 1].map((way) => bitRatios.map((ratios) => ratios[way]).reduce(larger))),
+    largestRatio: () => times(...[0, 1].map((way) => ratios.map((ratio) => ratio[way]).reduce(larger))),
   };
 }
 
@@ -166,8 +168,10 @@ function unary(entry) {
  * last factor is 1 / block. From 0 to 1 it is 2 zero / ((1 - zero) (1 - block) prod (1 - p_i)).
  */
 function geometric(entry, most = MOST_POSITIONS) {
+  charge(32); // its ratio
   const size = entry("size", integer(2, most)), zero = entry("zero", POSSIBLE), block = entry("block", POSSIBLE);
   const digits = entry("digits", list(PROBABILITY, 0, 63)), length = 2 ** digits.length;
+  if (block > WORD >> 1n) reject("block"); // a draw could read many words
   let step = ONE, ones = 1n, zeros = 1n;
   for (const digit of digits) {
     step = larger(step, quotient(ones * (WORD - digit), zeros * digit));
@@ -321,6 +325,7 @@ function runs(check, most) {
       const [part, count] = readRun(run) || [], value = part === before ? undefined : check(part);
       before = part;
       if (value === undefined || !integer(1, most - values.length)(count)) return;
+      charge(count >> 3);
       for (let k = count; k--; ) values.push(value);
       return true;
     }, 1, most)(data);

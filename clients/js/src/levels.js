@@ -4,13 +4,11 @@
 // top; the level below t is t fall / 2^64, rounded up. So levels k depths apart have a ratio of at
 // most (2^64 / fall)^k, and no level is 0.
 
-import { integer, list, probability, reject } from "./canonical.js";
+import { charge, integer, list, probability, reject } from "./canonical.js";
 import { DIFFERENCE, FIRST, MOST_POSITIONS, PROBABILITY, SUPPORTED, accumulate, bisect, bitsFor, highest, lowest, prod, range, tableOf } from "./distributions.js";
 import { WORD, larger, quotient } from "./exact.js";
 
 const DEEPEST = 2 ** 14;
-/** Depths of all shapes together. */
-const MOST_DEPTHS = 2 ** 20;
 const DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const BASE = 62;
 
@@ -83,7 +81,7 @@ function additive(entry) {
 function readShapes(entry, most) {
   const shapes = entry("depths", list(readDepths, 1, most)), count = shapes.length, { length } = shapes[0];
   const tops = entry("tops", list(probability(1n), count, count)), fall = entry("fall", probability(1n));
-  if (shapes.some((shape) => shape.length !== length || lowest(shape)) || count * length > MOST_DEPTHS) reject("depths");
+  if (shapes.some((shape) => shape.length !== length || lowest(shape))) reject("depths");
   return shapes.map((shape, k) => {
     const levels = [tops[k]];
     for (const deepest = highest(shape); levels.length <= deepest; ) levels.push((levels.at(-1) * fall + WORD - 1n) >> 64n);
@@ -94,13 +92,15 @@ function readShapes(entry, most) {
 /** Depths in their shortest form: a digit for each if all are below 62; with ":" in front, two; else a list. */
 function readDepths(data) {
   const pairs = data?.[0] === ":";
+  charge(data?.length >> 1);
   let depths = data;
   if (typeof data === "string") {
     const digits = [...data.slice(+pairs)].map((digit) => DIGITS.indexOf(digit));
     if (digits.includes(-1)) return;
     depths = pairs ? digits.flatMap((digit, at) => (at % 2 ? BASE * digits[at - 1] + digit : digits.length % 2 ? -1 : [])) : digits;
   }
-  const read = list(integer(0, DEEPEST), 2, MOST_DEPTHS)(depths), deepest = read && highest(read);
+  const read = list(integer(0, DEEPEST), 2, Infinity)(depths), deepest = read ? highest(read) : NaN;
+  charge(deepest || 0);
   return deepest >= (depths === data ? BASE * BASE : pairs ? BASE : 0) ? read : undefined;
 }
 

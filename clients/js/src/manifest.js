@@ -6,14 +6,14 @@
 // the fingerprint accepts no other. A manifest has no text about the guarantee: `guarantee` writes
 // it from the numbers.
 
-import { integer, list, object, reject } from "./canonical.js";
+import { integer, list, object, parsed, reject } from "./canonical.js";
 import { MOST_BITS, SUPPORTED, distribution, prod } from "./distributions.js";
 import "./levels.js"; // registers its distributions
 import { metric } from "./metrics.js";
 import { domain } from "./values.js";
 
 export const FORMAT = 1;
-const LONGEST_MANIFEST = 2 ** 24;
+const LONGEST_MANIFEST = 2 ** 23;
 const MOST_ATTRIBUTES = 1000;
 
 /** One part of a report; a public weight has no metric and no distribution. */
@@ -41,17 +41,15 @@ function fits({ at, grid, kind, ring }, [{ cyclic, size, stochastic }, ...others
 
 /** Read a manifest; whatever is unknown, missing or too large throws an error. */
 export function parse(text, fingerprint) {
-  let data;
-  try {
-    data = JSON.parse(text.length > LONGEST_MANIFEST || text);
-  } catch {}
-  const read = object((entry) => entry("metricldp", integer(FORMAT, FORMAT)) && entry("fields", list(field, 1, 2 * MOST_ATTRIBUTES)));
+  if (text.length > LONGEST_MANIFEST) reject("too long");
+  const data = parsed(text), read = object((entry) => entry("metricldp", integer(FORMAT, FORMAT)) && entry("fields", list(field, 1, 2 * MOST_ATTRIBUTES)));
   const fields = read(data) || reject("JSON"), domains = fields.flatMap(({ domains }) => domains);
   const namesOf = (test) => domains.filter(test).map(({ name }) => name), names = namesOf(({ isResponse }) => !isResponse);
   const optional = namesOf(({ optional }) => optional).sort(), responses = namesOf(({ isResponse }) => isResponse).sort();
   const bits = fields.reduce((all, { bits }) => all + bits, 0);
-  if (new Set(names).size < names.length || optional.join("=") !== responses.join("=")) reject("names");
-  if (domains.length > 2 * MOST_ATTRIBUTES || fields.every(({ distribution }) => !distribution) || bits > MOST_BITS) reject("fields");
+  const different = (list) => new Set(list).size === list.length;
+  if (!different(names) || !different(fields.map(({ name }) => name)) || optional.join("=") !== responses.join("=")) reject("names");
+  if (names.length > MOST_ATTRIBUTES || fields.every(({ distribution }) => !distribution) || bits > MOST_BITS) reject("fields");
   if (JSON.stringify(data) !== text) reject("canonical form");
   return { fields, fingerprint, bits, names, optional: optional[0] };
 }

@@ -12,12 +12,12 @@
 //             fewer than counted; `widest` has the largest difference of positions
 //   grid      the sizes of the grid of which positions are the flattened cells, if it is one
 
-import { LARGEST_NUMBER, flag, integer, list, oneOf, ratio, reject, text } from "./canonical.js";
+import { LARGEST_NUMBER, charge, flag, integer, list, oneOf, ratio, reject, text } from "./canonical.js";
 import { highest, lowest, prod, range } from "./distributions.js";
 import { CERTAIN, ONE, atMost, atMostExp, ceilOf, floorOf, logOf, minus, over, plus, smaller, times, toNumber, whole } from "./exact.js";
 
 /** Generating pairs that a manifest lists. */
-const MOST_PAIRS = 2 ** 20;
+const MOST_PAIRS = 2 ** 17;
 /** Steps in which all shortest paths are computed; longer ones are bounded. */
 const MOST_STEPS_OF_PATHS = 2 ** 19;
 
@@ -76,6 +76,8 @@ function line(entry, size) {
   const epsilon = entry("epsilon", ratio), cap = entry("cap", ratio, false), ring = entry("ring", flag, false);
   const width = entry("width", (text) => (text === "1" ? undefined : ratio(text)), ONE);
   if (!atMost(ONE, width) || (cap && !atMost(epsilon, cap))) reject("width");
+  const [n, d] = width, many = (BigInt(size) * d) / n;
+  charge(Number(many < d ? many : d));
   return lineOf(size, epsilon, width, cap, ring);
 }
 
@@ -91,10 +93,10 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
   const distance = (x, other) => at(whole(Math.abs(x - other)));
   /** The generating differences in rising order, in ranges of equal distance. */
   const ranges = () => {
-    const [n, d] = width, end = BigInt(widest), most = floorOf(cap ? over(cap, epsilon) : over([end, 1n], width));
+    const [n, d] = width, end = BigInt(widest), most = cap ? floorOf(over(cap, epsilon)) : end;
     const found = [[1n, n / d < end ? n / d : end]];
     let least = n % d;
-    for (let k = 2n; k <= most && least && k * n <= end * d; k++)
+    for (let k = 2n; k <= most && least && (k * n) / d <= end; k++)
       if ((k * n) % d < least) {
         least = (k * n) % d;
         found.push([(k * n) / d, (k * n) / d]);

@@ -20,7 +20,7 @@
 //   within      which values the survey calls close: at most so far apart, as decimal text
 //   ratio       or one larger than the other by at most this part of it
 
-import { LARGEST_NUMBER, double, flag, integer, list, oneOf, reject, text, textLine } from "./canonical.js";
+import { LARGEST_NUMBER, charge, double, flag, integer, list, oneOf, reject, text, textLine } from "./canonical.js";
 import { MOST_POSITIONS, bisect, range } from "./distributions.js";
 import { InvalidValueError } from "./errors.js";
 import { UNITS } from "./random_words.js";
@@ -57,6 +57,7 @@ const DOMAINS = {
     const { low, high } = ends(entry), points = entry("points", COUNT, 0);
     if (points) return { low, high, size: points, stochastic: true };
     const size = entry("bins", COUNT), width = (high - low) / size;
+    charge(size >> 2); // its edges
     return bins([...range(size).map((k) => k * width + low), high], cyclic(entry));
   },
   weight: (entry) => ({ ...ends(entry), ...(entry("private", flag, false) ? { size: 2, stochastic: true } : { isPublic: true }) }),
@@ -83,7 +84,7 @@ const stripped = (value) => value.replace(/^[\p{Z}\t-\r\x1c-\x1f\x85]+|[\p{Z}\t-
 const isMissing = (value) => (value ?? NaN) !== value || !stripped(text(value) ?? "-");
 
 /** The number that a text is, if it is one; integers of any size are exact. */
-function parsed(value) {
+function numberIn(value) {
   value = stripped(value);
   if (value.length > LONGEST_TEXT || !NUMBER.test(value)) return;
   return /^[+-]?\d+$/.test(value) ? BigInt(value) : /i/i.test(value) ? Infinity : Number(value);
@@ -110,7 +111,7 @@ export function positionOf(domain, value, clip) {
     const position = names.indexOf(`${value}`);
     return position < 0 ? fail("name") : position;
   }
-  if (text(value)) value = parsed(value);
+  if (text(value)) value = numberIn(value);
   if (whole && !low && high === 1 && value === !!value) value = +value;
   if (!/num|big/.test(typeof value)) fail("kind");
   const number = Number(value);
