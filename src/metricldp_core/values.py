@@ -243,6 +243,7 @@ class Bins(_Numbers):
         if not entry.has("edges"):
             low, high = read_ends(entry)
             bins, cyclic = entry.whole("bins", 2, MOST_POSITIONS), entry.true("cyclic")
+            entry.charge(bins >> 2)  # its edges
             return cls(name, optional, low=low, high=high, cyclic=cyclic, bins=bins)
         edges = tuple(entry.number_of(e, "edges") for e in entry.list("edges", 3, _MOST_NAMES))
         if any(lower >= upper for lower, upper in pairwise(edges)):
