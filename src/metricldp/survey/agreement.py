@@ -411,6 +411,8 @@ def _restored(attribute: Attribute, stored: Distribution) -> Attribute:
     """An attribute of a survey file with its mechanism, which need not be installed."""
     said = attribute.only_mechanism or attribute.mechanism
     name = said.get("name") if isinstance(said, Mapping) else said
+    if registry.asks_for_best(said) is not None:
+        raise InvalidSpecError(f"a survey file names its mechanism, not 'auto'; {_DESIGN_IT}")
     found: Mechanism
     if isinstance(name, str) and stored.kind == Table.kind and not registry.is_known(name):
         found = StoredMechanism(name)
