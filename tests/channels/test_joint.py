@@ -40,6 +40,9 @@ class Apart(Baseline, JointChannel):
     def fields(self):
         return {k: channel.field for k, channel in enumerate(self.channels)} | {"luck": Number(2)}
 
+    def law(self):
+        return {"law": "apart", "parts": [one.distribution.to_data() for one in self.channels]}
+
     def encode(self, positions, randomness):
         pairs = enumerate(zip(self.channels, positions, strict=True))
         found = {k: channel.encode(column, randomness) for k, (channel, column) in pairs}
