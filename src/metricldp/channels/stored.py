@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -33,6 +34,8 @@ from metricldp_core.errors import InvalidManifestError
 from metricldp_core.exact import WORD
 from metricldp_core.levels import Additive, Extremal
 
+_UNITS, _ROUNDING = 2.0**-62, 1e-5
+"""Integers of noise differ from probabilities by few units, and by at most this part of them."""
 Prior = tuple[float, ...] | None
 
 
@@ -91,6 +94,7 @@ def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
             first, second = channel_of(stored.first), channel_of(stored.second)
             return Memoised(cast(IntegerChannel, first), cast(IntegerChannel, second))
         case Additive():
+            _check_levels(stored)
             parts = stored.depths, stored.tops, stored.fall
             if len(stored.sizes) == 1:
                 return Shaped(stored.size, *parts, prior)
@@ -105,7 +109,27 @@ def _threshold(stored: core.Threshold) -> Threshold:
     return (Threshold, ThresholdPaper, ThresholdDummy)[more](stored.size, stored.flips[0])
 
 
+def _check_levels(stored: Additive) -> None:
+    """Reject levels of which a sampler for many respondents rejects more than half of all words."""
+    pairs = zip(stored.depths, stored.levels, strict=True)
+    if min(sum(known[depth] for depth in pattern) for pattern, known in pairs) <= WORD >> 1:
+        raise InvalidSpecError("the levels of a pattern add up to less than half of 2^64")
+
+
 def _geometric(stored: core.Geometric) -> Geometric:
-    """With the epsilon per step that the probability of a whole block implies."""
     noise = GeometricNoise(stored.zero, stored.digits, stored.block)
-    return Geometric(stored.size, math.log(WORD / stored.block) / noise.length, noise)
+    return Geometric(stored.size, _epsilon(noise), noise)
+
+
+@lru_cache(maxsize=1 << 10)
+def _epsilon(noise: GeometricNoise) -> float:
+    """The epsilon per step, from the probability of a whole block.
+
+    Estimators rely on the other integers being those of the same epsilon.
+    """
+    epsilon = math.log(WORD / noise.block) / noise.length
+    digits = (1 / (1 + math.exp(epsilon * (1 << j))) for j in range(len(noise.digits)))
+    pairs = zip((noise.zero, *noise.digits), (math.tanh(epsilon / 2), *digits), strict=True)
+    if any(abs(number / WORD - p) > _UNITS + p * _ROUNDING for number, p in pairs):
+        raise InvalidSpecError("noise whose probabilities are not geometric has no estimator")
+    return epsilon
