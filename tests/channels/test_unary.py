@@ -632,7 +632,7 @@ def test_bits_that_make_no_sense_are_refused(entries, complaint):
 def test_survey_file_without_the_name_of_a_mechanism_is_rejected(mechanism):
     data = Survey.design({"site": site()}).to_dict()
     data["attributes"]["site"]["mechanism"] = mechanism
-    with pytest.raises(InvalidSpecError, match="file names its mechanism, not 'auto'"):
+    with pytest.raises(InvalidSpecError, match="name the mechanism of the distribution"):
         Survey.from_dict(data)
 
 

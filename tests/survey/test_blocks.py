@@ -43,6 +43,7 @@ from metricldp.lab.peers.hio_hashing import HashedBoxes
 from metricldp.lab.peers.joint import Hio, PlanarLaplace
 from metricldp.metrics import Uniform
 from metricldp.reports import bytes as packed
+from metricldp.reports.arrow import column_of
 from metricldp.survey.explain import factor
 from metricldp_core.device import Device
 from metricldp_core.random_words import Words
@@ -104,26 +105,19 @@ def test_round_trips(survey, tmp_path):
     for suffix in ("toml", "json"):
         survey.save(tmp_path / f"survey.{suffix}")
         again = Survey.load(tmp_path / f"survey.{suffix}", fingerprint=survey.fingerprint)
-        assert again.canonical == survey.canonical
+        assert again.manifest() == survey.manifest()
         assert {n: b.mechanism for n, b in again.blocks.items()} == {
             n: b.mechanism for n, b in survey.blocks.items()
         }
-    assert "[[joint]]" in survey.to_toml()
+    assert all(f'[groups."{name}".mechanism]' in survey.to_toml() for name in survey.blocks)
 
 
-def test_the_words_of_a_file():
+def test_groups_of_a_survey_file():
     text = SURVEYS["consistent"].to_toml()
-    written = Survey.from_toml(
-        text[: text.index("[[joint]]")]
-        + """
-[[joint]]
-attributes = ["north", "east"]
-mechanism = {name = "hio", branching = 3, consistent = true}
-"""
-    )
-    assert written == SURVEYS["consistent"]
-    named = text[: text.index("[[joint]]")] + '[[joint]]\nattributes = ["north", "east"]\n'
-    short = Survey.from_toml(f'{named}mechanism = "hio"\n')
+    rest = text[: text.index("[groups")]
+    group = '[groups."north+east"]\nmechanism = {name = "hio", branching = 3, consistent = true}\n'
+    assert Survey.from_toml(rest + group) == SURVEYS["consistent"]
+    short = Survey.from_toml(f'{rest}[groups."north+east"]\nmechanism = "hio"\n')
     assert short.mechanisms["east"] == Hio(branching=5)
     assert short.mechanisms["age"].name == "additive"
 
@@ -254,8 +248,32 @@ def test_norms_that_a_block_cannot_keep(p):
         ([{"attributes": list(BOTH), "mechanism": "hio"}] * 2, "two tables .* are about"),
     ],
 )
-def test_tables_refused(tables, message):
-    data = {**Survey.design(PLACE).to_dict(), "joint": tables}
+def test_groups_that_a_spec_file_cannot_have(tables, message):
+    data = {**SurveySpec(PLACE).to_dict(), "joint": json.loads(json.dumps(tables))}
+    with pytest.raises(InvalidSpecError, match=message) as refused:
+        SurveySpec.from_dict(data)
+    assert "\n" not in str(refused.value)
+
+
+HIO = {"mechanism": "hio"}
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([["east", "north"]], r'groups is a table \[groups."x\+y"\], not'),
+        ({"east": HIO}, "names its attributes, not 'east'"),
+        ({"east+north": "hio"}, "names its attributes, not 'east\\+north'"),
+        ({"east+north": {**HIO, "p": 2}}, "group east\\+north has no entry 'p'"),
+        ({"east+west": HIO}, "joint= names 'west'; the survey has"),
+        ({"east+": HIO}, "joint= names ''; the survey has"),
+        ({"east+east": HIO}, "east is named twice in joint="),
+        ({"east+north": HIO, "north+age": HIO}, "north is named twice in joint="),
+        ({"east+north": {}}, "the joint attributes east, north are not designed"),
+    ],
+)
+def test_groups_that_a_survey_file_cannot_have(groups, message):
+    data = {**SURVEYS["planar"].to_dict(), "groups": groups}
     with pytest.raises(InvalidSpecError, match=message) as refused:
         Survey.from_json(json.dumps(data))
     assert "\n" not in str(refused.value)
@@ -274,7 +292,7 @@ def test_a_mechanism_for_several_is_refused_for_one():
 @each
 def test_reports_as_tables_bytes_and_files(survey, tmp_path):
     table = survey.randomize(some_people(survey), randomness=Randomness.seeded(6))
-    assert table.column_names == list(survey.fields)
+    assert table.column_names == [column_of(name) for name in survey.fields]
     blobs = packed.pack(survey, table)
     assert {len(blob) for blob in blobs} == {packed.packed_size(survey)}
     assert packed.unpack(survey, blobs).equals(table)
@@ -293,10 +311,11 @@ def test_reports_as_tables_bytes_and_files(survey, tmp_path):
 def test_impossible_reports_are_refused(name, columns):
     survey = SURVEYS[name]
     table = survey.randomize(some_people(survey, 3), randomness=Randomness.seeded(7))
-    assert set(columns) < set(table.column_names)
-    for column in columns:
+    assert {column_of(name) for name in columns} < set(table.column_names)
+    for name in columns:
+        column = column_of(name)
         place = table.column_names.index(column)
-        wrong = np.array([0, survey.fields[column].outputs, 0], dtype=np.uint8)
+        wrong = np.array([0, survey.fields[name].outputs, 0], dtype=np.uint8)
         changed = table.set_column(place, table.schema.field(place), [wrong])
         with pytest.raises(
             InvalidReportError, match=f"report 2 has .* column {re.escape(repr(column))}"

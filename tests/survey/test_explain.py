@@ -360,7 +360,7 @@ def test_norms_are_named_and_one_attribute_has_no_correlations():
 
 def test_public_weights_are_named_and_count_for_nothing():
     survey = Survey.design({"a": SEARCHLESS["plain"], "w": Weight(0, 1)})
-    assert "w: a public weight from 0 to 1\n  It is sent without protection." in str(
+    assert "w: a public weight from 0 to 1\n  The value is sent without protection." in str(
         survey.explain(n=5)
     )
     assert survey.explain().to_dict()["max_epsilon"] == 1

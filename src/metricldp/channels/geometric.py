@@ -35,7 +35,8 @@ class Geometric(IntegerChannel):
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Geometric:
-        return cls(size, float(epsilon), GeometricNoise.for_epsilon(epsilon))
+        noise = GeometricNoise.for_epsilon(epsilon)
+        return cls(size, noise.epsilon, noise)
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         column = self.field.empty(len(positions))

@@ -52,19 +52,37 @@ class StoredMechanism(Mechanism):
         return metric
 
 
-def distribution_from(data: Any, sizes: tuple[int, ...], place: str) -> core.Distribution:
-    """The output distribution that a survey file states, on one attribute or cells of several."""
-    size = math.prod(sizes)
+def distribution_from(data: Any, size: int, place: str) -> core.Distribution:
+    """The output distribution that a survey file states, for so many positions."""
     try:
         entry = Entry(data, place)
         found = core.read_distribution(entry, SUPPORTED)
         if found.size != size:
             entry.reject(f"has {found.size:,} positions, the attribute has {size:,}")
-        if found.grid not in ((size,), sizes):
-            entry.reject(f"is not on cells of {' x '.join(map(str, sizes))}")
     except InvalidManifestError as error:
         raise InvalidSpecError(str(error).replace("manifest", "survey file", 1)) from None
     return found
+
+
+_KINDS = {
+    **{name: name for name in ("randomized-response", "geometric", "threshold", "unary", "matrix")},
+    **dict.fromkeys(("threshold-paper", "threshold-dummy"), "threshold"),
+    **dict.fromkeys(("extremal", "tight-constraints"), "extremal"),
+    **{name: name for name in ("additive", "memoised")},
+}
+"""The distributions that built-in mechanisms have."""
+
+
+def check_kind(mechanism: str, stored: core.Distribution, sizes: tuple[int, ...]) -> None:
+    """Reject a distribution that a mechanism for values of these sizes does not have."""
+    if (kind := _KINDS.get(mechanism, stored.kind)) != stored.kind:
+        raise InvalidSpecError(
+            f"mechanism {mechanism!r} has a distribution {kind!r}, not {stored.kind!r}"
+        )
+    if isinstance(stored, Additive) and stored.sizes != sizes:
+        raise InvalidSpecError(
+            f"the distribution has sizes {list(stored.sizes)}, needs {list(sizes)}"
+        )
 
 
 def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
@@ -116,20 +134,13 @@ def _check_levels(stored: Additive) -> None:
         raise InvalidSpecError("the levels of a pattern add up to less than half of 2^64")
 
 
-def _geometric(stored: core.Geometric) -> Geometric:
-    noise = GeometricNoise(stored.zero, stored.digits, stored.block)
-    return Geometric(stored.size, _epsilon(noise), noise)
-
-
 @lru_cache(maxsize=1 << 10)
-def _epsilon(noise: GeometricNoise) -> float:
-    """The epsilon per step, from the probability of a whole block.
-
-    Estimators rely on the other integers being those of the same epsilon.
-    """
-    epsilon = math.log(WORD / noise.block) / noise.length
+def _geometric(stored: core.Geometric) -> Geometric:
+    """Geometric noise; estimators rely on all of its integers being those of one epsilon."""
+    noise = GeometricNoise(stored.zero, stored.digits, stored.block)
+    epsilon = noise.epsilon
     digits = (1 / (1 + math.exp(epsilon * (1 << j))) for j in range(len(noise.digits)))
     pairs = zip((noise.zero, *noise.digits), (math.tanh(epsilon / 2), *digits), strict=True)
     if any(abs(number / WORD - p) > _UNITS + p * _ROUNDING for number, p in pairs):
         raise InvalidSpecError("noise whose probabilities are not geometric has no estimator")
-    return epsilon
+    return Geometric(stored.size, epsilon, noise)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from metricldp.basics.errors import CertificateError
 from metricldp.coins.draws import bernoullis, words_for
 from metricldp.coins.stream import Randomness, Words
-from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
+from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of, log_of
 
 _CROWD = 1 << 16
 """People who get their noise together, with few calls for all of them."""
@@ -69,6 +69,11 @@ class GeometricNoise:
     def length(self) -> int:
         """How many values of G the digits tell apart: 2^J."""
         return 1 << len(self.digits)
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon per step that the probability of a whole block implies."""
+        return log_of(Fraction(WORD, self.block)) / self.length
 
     def blur(
         self, randomness: Randomness, positions: npt.NDArray[Any], size: int, out: npt.NDArray[Any]

@@ -219,8 +219,11 @@ class Designed(_OfShapes):
 
     def restored(self, distribution: Distribution) -> Designed:
         assert isinstance(distribution, Extremal)
-        tops = tuple(map(word, distribution.tops))
-        return replace(self, shapes=distribution.depths, tops=tops)
+        prior, tops = (
+            checked_prior(self.prior, distribution.size),
+            tuple(map(word, distribution.tops)),
+        )
+        return replace(self, prior=prior, shapes=distribution.depths, tops=tops)
 
     def __repr__(self) -> str:
         if self.shapes is None:

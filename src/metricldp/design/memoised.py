@@ -27,6 +27,7 @@ from metricldp.channels.lazy import Lazy
 from metricldp.channels.mechanism import ANY_TWO, Label, Mechanism, Simple
 from metricldp.channels.memoised import Memoised
 from metricldp.channels.response import Response
+from metricldp.channels.stored import check_kind
 from metricldp.design.designed import Designed, Tents
 from metricldp.metrics import Metric
 from metricldp_core import distributions as core
@@ -69,7 +70,10 @@ class MemoisedPlan(Mechanism):
 
     def restored(self, distribution: Distribution) -> MemoisedPlan:
         assert isinstance(distribution, core.Memoised)
-        return replace(self, first=_named(self.first).restored(distribution.first).to_dict())
+        first = _named(self.first)
+        check_kind(first.name, distribution.first, (distribution.size,))
+        each = positive("each", self.each)
+        return replace(self, first=first.restored(distribution.first).to_dict(), each=each)
 
     name: ClassVar[str] = "memoised"  # type: ignore[misc]
     title: ClassVar[str] = "permanent and instantaneous randomization"  # type: ignore[misc]

@@ -128,7 +128,8 @@ class ShapedNoise(Mechanism):
 
     def restored(self, distribution: Distribution) -> ShapedNoise:
         assert isinstance(distribution, Additive)
-        return replace(self, patterns=distribution.depths)
+        prior = checked_prior(self.prior, distribution.size)
+        return replace(self, prior=prior, patterns=distribution.depths)
 
     def __repr__(self) -> str:
         if self.patterns is None:

@@ -238,3 +238,8 @@ def _closed(numbers: Integers) -> Integers:
         found = closed[tuple(slice(p, None) for p in part)]
         np.minimum(found, rest + closed[part], out=found)
     return closed
+
+
+def root_below(square: Fraction) -> Fraction:
+    """The root of a fraction, rounded down by less than 2^-96."""
+    return Fraction(math.isqrt(floor_of(square * (1 << 192))), 1 << 96)

@@ -34,10 +34,10 @@ class Lp:
         return {"p": "inf" if self.p == math.inf else self.p}
 
     @classmethod
-    def from_dict(cls, entry: object) -> Lp:
+    def from_dict(cls, entry: object, name: str = "metric") -> Lp:
         if not isinstance(entry, Mapping) or set(entry) != {"p"}:
             meant = "p = a number of at least 1"
-            raise InvalidSpecError(f"the entry metric has {meant}, not {shown(entry)}")
+            raise InvalidSpecError(f"the entry {name} has {meant}, not {shown(entry)}")
         if entry["p"] == math.inf:
             raise InvalidSpecError('an infinite p is written as text: p = "inf"')
         return cls(math.inf if entry["p"] == "inf" else entry["p"])

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -23,19 +25,27 @@ from metricldp.basics.text import guess, listed, shown
 from metricldp.channels.base import Channel
 from metricldp.channels.fields import Clear, Field
 from metricldp.channels.mechanism import Mechanism
-from metricldp.channels.stored import StoredMechanism, channel_of, distribution_from
+from metricldp.channels.memoised import Memoised
+from metricldp.channels.stored import (
+    StoredMechanism,
+    channel_of,
+    check_kind,
+    distribution_from,
+)
 from metricldp.design import registry
 from metricldp.design.auto import choose
 from metricldp.design.bins import with_best_bins
+from metricldp.design.cells import ON_CELLS
 from metricldp.design.plans import GIVEN
 from metricldp.metrics import Lp, Metric
 from metricldp.survey import files
 from metricldp.survey.blocks import USUAL, Block, blocks_of
 from metricldp_core import manifest as core
+from metricldp_core.canonical import canonical
 from metricldp_core.distributions import SUPPORTED, Distribution, Table
 from metricldp_core.exact import decimal_of
 from metricldp_core.manifest import FORMAT, Manifest
-from metricldp_core.verify import certify, certify_steps, prove, steps
+from metricldp_core.verify import certify_steps, prove, steps
 
 MAX_PAIRS_CHECKED = 1 << 16
 """Steps of the proof of a mechanism from elsewhere, up to which it runs when a survey is made."""
@@ -103,17 +113,9 @@ class Agreement:
                 kept[name] = made[names].metrics[names.index(name)]
                 continue
             try:
-                kept[name] = _kept(attribute, self.share)
-                if name in stored:
-                    settled[name] = _restored(attribute, stored[name])
-                    prior = getattr(settled[name].mechanism, "prior", None)
-                    channels[name] = channel_of(stored[name], prior)
-                else:
-                    settled[name], kept[name] = _settled(attribute, self.share)
-                    said = settled[name]
-                    channels[name] = said.mechanism.channel(said.size, kept[name], label=said.label)
-                    if said.mechanism.name not in registry.BUILT_IN:
-                        _check_kept(channels[name], kept[name], said)
+                settled[name], kept[name], channels[name] = _with_channel(
+                    attribute, self.share, stored.get(name)
+                )
             except (CertificateError, InvalidSpecError) as wrong:
                 raise InvalidSpecError(f"attribute {name}: {wrong}") from None
             fields[name] = channels[name].field
@@ -216,20 +218,29 @@ class Agreement:
             attributes[name] = attribute = from_dict(entry, name)
             place = f"attribute {name}: distribution"
             if numbers[0] is not None:
-                stored[name] = distribution_from(numbers[0], (attribute.size,), place)
+                if attribute.is_public or name in grouped or attribute.undecided:
+                    raise InvalidSpecError(f"{place}: leave it out, {_ITS_PLACE}")
+                stored[name] = distribution_from(numbers[0], attribute.size, place)
             elif not attribute.is_public and name not in grouped:
                 _check_designed(name, attribute)
             if (numbers[1] is None) != (attribute.optional is None):
                 raise InvalidSpecError(f"attribute {name} has response if it is optional, else not")
             if numbers[1] is not None:
-                stored[response_of(name)] = distribution_from(numbers[1], (2,), place)
+                stored[response_of(name)] = distribution_from(numbers[1], 2, place)
         joint = {}
         for names, group in groups.items():
-            joint[names] = group.get("mechanism", USUAL)
+            joint[names], place = group.get("mechanism", USUAL), f"group {'+'.join(names)}"
+            if [n for n in attributes if n in names] != list(names):
+                raise InvalidSpecError(
+                    f"{place} names attributes of the survey in their order: {listed(attributes)}"
+                )
             if "distribution" in group:
-                sizes = tuple(attributes[n].size for n in names if n in attributes)
-                place = f"group {'+'.join(names)}: distribution"
-                stored["+".join(names)] = distribution_from(group["distribution"], sizes, place)
+                size = math.prod(attributes[n].size for n in names)
+                stored["+".join(names)] = distribution_from(
+                    group["distribution"], size, f"{place}: distribution"
+                )
+            elif registry.mechanism(joint[names], joint=True).name in ON_CELLS:
+                raise InvalidSpecError(f"{place} is not designed; {_DESIGN_IT}")
         norm = data.get("norm")
         survey = cls.fixed(
             attributes,
@@ -238,23 +249,43 @@ class Agreement:
             stored=stored,
             presentation=data.get("presentation"),
         )
-        if certify_steps(survey.client_manifest) <= MOST_VERIFIED:
+        if survey._steps <= MOST_VERIFIED:
             survey.check_guarantee()
         return survey
 
     @cached_property
-    def _holds(self) -> bool:
-        fields = self.client_manifest.fields
-        kinds = {f.distribution.kind for f in fields if f.distribution is not None}
-        if not kinds <= SUPPORTED.keys():
-            return True  # of baselines only `certify` tells
-        return certify(self.client_manifest, most_steps=math.inf).holds
+    def _violation(self) -> str:
+        """The first field whose integers break its metric, with its losses; empty if none does."""
+        from metricldp.survey.certify import one_report
+
+        for field in self.client_manifest.fields:
+            distribution, metric = field.distribution, field.metric
+            if distribution is None or metric is None or distribution.kind not in SUPPORTED:
+                continue  # `certify` examines baselines
+            metric = metric.between_points() if field.stochastic else metric
+            proof = prove(field.name, distribution, metric)
+            if not proof.holds:
+                loss, allowed = proof.tightest.loss, proof.tightest.limit.allowed
+                return f"{field.name} has a privacy loss of {loss:.9g}, allowed {allowed:.9g}"
+        for name in self.channels:
+            pair = one_report(self, name)
+            if pair is not None and not pair.holds:
+                loss, allowed = pair.loss, pair.limit.allowed
+                return f"one report of {name} has a loss of {loss:.9g}, allowed {allowed:.9g}"
+        return ""
+
+    @property
+    def _steps(self) -> int:
+        """About how many elementary steps the proof takes, that of single reports included."""
+        memoised = [c.size for c in self.channels.values() if isinstance(c, Memoised)]
+        return certify_steps(self.client_manifest) + sum(size**3 >> 4 for size in memoised)
 
     def check_guarantee(self) -> None:
         """Raise an error if the integers of the survey break its guarantee; examined once."""
-        if not self._holds:
+        if self._violation:
             raise InvalidSpecError(
-                "the integers of the survey break its guarantee; metricldp certify names the pairs"
+                f"the integers of the survey break its guarantee: {self._violation}; "
+                "use the file as it was designed"
             )
 
     @classmethod
@@ -326,6 +357,11 @@ class Agreement:
         """SHA-256 of the manifest: equal for surveys with the same devices."""
         return self.client_manifest.fingerprint
 
+    @cached_property
+    def presentation_digest(self) -> str:
+        """SHA-256 of the presentation as canonical JSON; the fingerprint does not cover it."""
+        return hashlib.sha256(canonical(self.presentation).encode("utf-8")).hexdigest()
+
     def verify(self, fingerprint: str) -> None:
         """Raise an error unless this is the survey that was published with this fingerprint."""
         said = fingerprint.strip().lower() if isinstance(fingerprint, str) else ""
@@ -388,6 +424,8 @@ def checked_presentation(
     if not isinstance(presentation, Mapping):
         raise InvalidSpecError(f"presentation is a table of languages, not {shown(presentation)}")
     for language, texts in presentation.items():
+        if not is_line(language):
+            raise InvalidSpecError(f"a language is a line of text, not {shown(language)}")
         if not isinstance(texts, Mapping) or not all(
             isinstance(t, Mapping) for t in texts.values()
         ):
@@ -400,26 +438,45 @@ def checked_presentation(
                 raise InvalidSpecError(f"[presentation.{language}] has {shown(name)}, not {there}")
             refuse_unknown(f"[presentation.{language}.{name}]", entry, ("title", "text", "labels"))
             labels = entry.get("labels", {})
-            said = [entry.get("title", ""), entry.get("text", "")]
-            said += labels.values() if isinstance(labels, Mapping) else [None]
-            if not all(isinstance(text, str) for text in said):
+            texts_of = [entry.get("title", ""), entry.get("text", "")]
+            texts_of += [*labels, *labels.values()] if isinstance(labels, Mapping) else [None]
+            if not all(isinstance(text, str) and not _SURROGATE.search(text) for text in texts_of):
                 raise InvalidSpecError(f"[presentation.{language}.{name}] has texts only")
     return MappingProxyType(dict(presentation))
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a pair, which is not a character and not in UTF-8."""
+
+
+def _with_channel(
+    attribute: Attribute, share: Fraction, stored: Distribution | None
+) -> tuple[Attribute, Metric, Channel]:
+    """An attribute with its mechanism, what its channel has to keep, and the channel."""
+    if stored is not None:
+        attribute, metric = _restored(attribute, stored), _kept(attribute, share)
+        return attribute, metric, channel_of(stored, getattr(attribute.mechanism, "prior", None))
+    attribute, metric = _settled(attribute, share)
+    channel = attribute.mechanism.channel(attribute.size, metric, label=attribute.label)
+    if attribute.mechanism.name not in registry.BUILT_IN:
+        _check_kept(channel, metric, attribute)
+    return attribute, metric, channel
 
 
 def _restored(attribute: Attribute, stored: Distribution) -> Attribute:
     """An attribute of a survey file with its mechanism, which need not be installed."""
     said = attribute.only_mechanism or attribute.mechanism
     name = said.get("name") if isinstance(said, Mapping) else said
-    if registry.asks_for_best(said) is not None:
-        raise InvalidSpecError(f"a survey file names its mechanism, not 'auto'; {_DESIGN_IT}")
     found: Mechanism
     if isinstance(name, str) and stored.kind == Table.kind and not registry.is_known(name):
         found = StoredMechanism(name)
     else:
         if isinstance(said, Mapping) and said.get("strategy") == GIVEN:
             said = {key: value for key, value in said.items() if key != "strategy"}
+        if registry.asks_for_best(said) is not None:
+            raise InvalidSpecError("name the mechanism of the distribution")
         found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
+        check_kind(found.name, stored, (attribute.size,))
         found = found.beside(decimal_of(attribute.epsilon)).restored(stored)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
     return replace(attribute, mechanism=found)
@@ -443,6 +500,7 @@ def _has_mechanism_data(name: str, attribute: Attribute) -> bool:
         raise InvalidSpecError(f"attribute {name}: {wrong}") from None
 
 
+_ITS_PLACE = "which belongs to private attributes that are randomized alone"
 _DESIGN_IT = "write a spec and design it: Survey.design(spec), metricldp design"
 
 

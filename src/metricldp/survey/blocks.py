@@ -16,7 +16,7 @@ from metricldp.basics.text import guess, listed, shown
 from metricldp.channels.cells import Cells
 from metricldp.channels.fields import Field
 from metricldp.channels.joint import JointChannel, JointMechanism, Part
-from metricldp.channels.stored import channel_of
+from metricldp.channels.stored import channel_of, check_kind
 from metricldp.channels.table import Table
 from metricldp.channels.wound import Wound
 from metricldp.design import registry
@@ -77,6 +77,7 @@ class Block:
                 what = "joint attributes" if most == 2 else mechanism.name
                 raise InvalidSpecError(f"a survey with {what} has a norm with p up to {most}")
             if stored is not None:
+                check_kind(mechanism.name, stored, sizes)
                 mechanism = cast(JointMechanism, mechanism.restored(stored))
                 one = cast(Table | Wound, channel_of(stored, getattr(mechanism, "prior", None)))
                 return cls(tuple(attributes), mechanism, metrics, Cells(sizes, one))

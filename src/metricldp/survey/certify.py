@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy as np
 from metricldp.attributes.answered import label, response_of
 from metricldp.basics import markup, text
 from metricldp.channels.memoised import Memoised
+from metricldp.metrics import Metric
+from metricldp.metrics.grid import root_below
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 from metricldp.survey.explain import (
@@ -22,6 +25,9 @@ from metricldp.survey.explain import (
 )
 from metricldp_core import verify
 from metricldp_core.metrics import Limit
+
+Cell = tuple[int, ...]
+"""A position of each attribute of a group."""
 
 
 @dataclass(frozen=True)
@@ -167,12 +173,12 @@ def certify(survey: Agreement) -> Certificate:
         names = field.name.split("+") if field.name in survey.blocks else [field.name]
         names = [response_of(field.domains[0].name)] if field.name.endswith("=response") else names
         if field.name in survey.blocks and survey.blocks[field.name].mechanism.grid is None:
-            proof = _baseline_proof(survey.blocks[field.name], field.name)
+            proof = _baseline_proof(survey, survey.blocks[field.name])
         else:
             proof = verify.prove(field.name, field.distribution, metric)
         near = proof.tightest
         labels = tuple(_label(survey, names, position) for position in (near.x, near.other))
-        one = _one_report(survey, field.name) if len(names) == 1 else None
+        one = one_report(survey, field.name) if len(names) == 1 else None
         mechanism = survey.mechanisms[names[0]].name
         name = ", ".join(names)
         proofs.append(Proof(name, mechanism, proof, (labels[0], labels[1]), one))
@@ -203,7 +209,7 @@ def _label(survey: Agreement, names: Sequence[str], position: int) -> str:
     return ", ".join(reversed(parts))
 
 
-def _one_report(survey: Agreement, name: str) -> verify.Pair | None:
+def one_report(survey: Agreement, name: str) -> verify.Pair | None:
     """The tightest pair of a single report, if all reports of a value together guarantee less."""
     channel, kept = survey.channels.get(name), survey.kept.get(name)
     if not isinstance(channel, Memoised) or kept is None:
@@ -220,11 +226,40 @@ def _one_report(survey: Agreement, name: str) -> verify.Pair | None:
     return verify.Proof(name, "", tuple(pairs), len(pairs)).tightest
 
 
-def _baseline_proof(block: Block, name: str) -> verify.Proof:
-    """Pairs of respondents that a joint baseline names as the worst of their kind."""
-    pairs, sizes = [], block.sizes
-    for x, other, ratio in cast(Any, block.channel).worst_pairs():
-        limit = Limit(block.mechanism.distance(sizes, block.metrics, x, other))
+def _baseline_proof(survey: Agreement, block: Block) -> verify.Proof:
+    """The worst pairs of respondents of a joint baseline without a metric on cells.
+
+    A pair is compared with the distance that the baseline states, or with what the attributes imply
+    if that is less.
+    """
+    sizes, alike = block.sizes, block.channel.distribution.invariance == "all"
+    metrics = [survey.attributes[name].distances.scaled(survey.share) for name in block.names]
+    if alike:
+        cells = (0,) * len(sizes), tuple(size - 1 for size in sizes)
+        worst = [(*cells, block.channel.distribution.largest_ratio())]
+    else:
+        worst = cast(Any, block.channel).worst_pairs()
+    pairs = []
+    for x, other, ratio in worst:
+        if alike:
+            implied = min(m.smallest(size) for m, size in zip(metrics, sizes, strict=True))
+        else:
+            implied = _implied(block, metrics, x, other)
+        limit = Limit(min(implied, block.mechanism.distance(sizes, block.metrics, x, other)))
         first, second = (int(np.ravel_multi_index(cell, sizes)) for cell in (x, other))
         pairs.append(verify.Pair(first, second, limit, ratio, limit.allows(ratio)))
-    return verify.Proof(name, block.mechanism.name, tuple(pairs), math.comb(math.prod(sizes), 2))
+    return verify.Proof(
+        block.name, block.mechanism.name, tuple(pairs), math.comb(math.prod(sizes), 2)
+    )
+
+
+def _implied(block: Block, metrics: Sequence[Metric], x: Cell, other: Cell) -> Fraction:
+    """The sum of the distances along each attribute, or the root of the sum of their squares.
+
+    For sums, pairs are single steps, so the distances are those of the steepest line below.
+    """
+    if block.mechanism.adds_up:
+        steps = [m.per_step(size) for m, size in zip(metrics, block.sizes, strict=True)]
+        return sum((s * abs(a - b) for s, a, b in zip(steps, x, other, strict=True)), Fraction(0))
+    apart = [m.distance(a, b) for m, a, b in zip(metrics, x, other, strict=True)]
+    return root_below(sum((length**2 for length in apart), Fraction(0)))

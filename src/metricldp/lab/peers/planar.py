@@ -42,8 +42,9 @@ from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Term
 from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.distribution import Baseline
+from metricldp.metrics.grid import root_below
 from metricldp_core.canonical import word
-from metricldp_core.exact import WORD, at_most_exp, floor_of
+from metricldp_core.exact import WORD, at_most_exp
 from metricldp_core.random_words import Words
 
 MOST_CELLS = 1 << 10
@@ -285,8 +286,3 @@ def _worst(table: Table, floats: Floats, down: int, right: int) -> tuple[tuple[i
                 numerator, denominator = a, b
     row, column = np.argwhere(np.array(told) >= largest * (1 - _SAME))[0].tolist()
     return (row, first + column), Fraction(numerator, denominator)
-
-
-def root_below(square: Fraction) -> Fraction:
-    """The root of a fraction, rounded down by less than 2^-96."""
-    return Fraction(math.isqrt(floor_of(square * (1 << 192))), 1 << 96)
