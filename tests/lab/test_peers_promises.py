@@ -145,4 +145,4 @@ def test_broken_utility_twins_are_refused():
     rows[0][0] += 1 << 44
     rows[0][1] -= 1 << 44
     assert not at_most_exp(protected_ratio(Table.of(rows), {0, 1}), Fraction(1))
-    assert bare.distribution.ratio(0, 2) == CERTAIN
+    assert bare.distribution.ratio(0, 2) >= CERTAIN
