@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -219,13 +220,13 @@ class Agreement:
             if numbers[0] is not None:
                 if attribute.is_public or name in grouped or attribute.undecided:
                     raise InvalidSpecError(f"{place}: leave it out, {_ITS_PLACE}")
-                stored[name] = distribution_from(numbers[0], (attribute.size,), place)
+                stored[name] = distribution_from(numbers[0], attribute.size, place)
             elif not attribute.is_public and name not in grouped:
                 _check_designed(name, attribute)
             if (numbers[1] is None) != (attribute.optional is None):
                 raise InvalidSpecError(f"attribute {name} has response if it is optional, else not")
             if numbers[1] is not None:
-                stored[response_of(name)] = distribution_from(numbers[1], (2,), place)
+                stored[response_of(name)] = distribution_from(numbers[1], 2, place)
         joint = {}
         for names, group in groups.items():
             joint[names], place = group.get("mechanism", USUAL), f"group {'+'.join(names)}"
@@ -234,9 +235,9 @@ class Agreement:
                     f"{place} names attributes of the survey in their order: {listed(attributes)}"
                 )
             if "distribution" in group:
-                sizes = tuple(attributes[n].size for n in names)
+                size = math.prod(attributes[n].size for n in names)
                 stored["+".join(names)] = distribution_from(
-                    group["distribution"], sizes, f"{place}: distribution"
+                    group["distribution"], size, f"{place}: distribution"
                 )
             elif registry.mechanism(joint[names], joint=True).name in ON_CELLS:
                 raise InvalidSpecError(f"{place} is not designed; {_DESIGN_IT}")
