@@ -329,4 +329,4 @@ def test_within_one_step_of_values_rounded_at_random_is_epsilon_for_each_step(me
     )
     assert within.certify().holds
     assert within.fingerprint == per.fingerprint
-    within.check_guarantee()
+    assert within.randomize({"v": [3.5]}).num_rows == 1

@@ -249,7 +249,7 @@ class Agreement:
             presentation=data.get("presentation"),
         )
         if survey._steps <= MOST_VERIFIED:
-            survey.check_guarantee()
+            survey._check_guarantee()
         return survey
 
     @cached_property
@@ -279,7 +279,7 @@ class Agreement:
         memoised = [c.size for c in self.channels.values() if isinstance(c, Memoised)]
         return certify_steps(self.client_manifest) + sum(size**3 >> 4 for size in memoised)
 
-    def check_guarantee(self) -> None:
+    def _check_guarantee(self) -> None:
         """Raise an error if the integers of the survey break its guarantee; examined once."""
         if self._violation:
             raise InvalidSpecError(
