@@ -29,6 +29,7 @@ from metricldp.channels.stored import (
     StoredMechanism,
     channel_of,
     check_kind,
+    check_stated,
     distribution_from,
 )
 from metricldp.design import registry
@@ -233,12 +234,14 @@ class Agreement:
                 raise InvalidSpecError(
                     f"{place} names attributes of the survey in their order: {listed(attributes)}"
                 )
+            mechanism = registry.mechanism(joint[names], joint=True)
             if "distribution" in group:
+                check_stated(joint[names], mechanism)
                 sizes = tuple(attributes[n].size for n in names)
                 stored["+".join(names)] = distribution_from(
                     group["distribution"], sizes, f"{place}: distribution"
                 )
-            elif registry.mechanism(joint[names], joint=True).name in ON_CELLS:
+            elif mechanism.name in ON_CELLS:
                 raise InvalidSpecError(f"{place} is not designed; {_DESIGN_IT}")
         norm = data.get("norm")
         survey = cls.fixed(
@@ -475,6 +478,7 @@ def _restored(attribute: Attribute, stored: Distribution) -> Attribute:
         if registry.asks_for_best(said) is not None:
             raise InvalidSpecError("name the mechanism of the distribution")
         found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
+        check_stated(said, found)
         check_kind(found.name, stored, (attribute.size,))
         found = found.beside(decimal_of(attribute.epsilon)).restored(stored)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
