@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,6 +29,7 @@ from metricldp.channels.stored import (
     StoredMechanism,
     channel_of,
     check_kind,
+    check_stated,
     distribution_from,
 )
 from metricldp.design import registry
@@ -234,12 +234,14 @@ class Agreement:
                 raise InvalidSpecError(
                     f"{place} names attributes of the survey in their order: {listed(attributes)}"
                 )
+            mechanism = registry.mechanism(joint[names], joint=True)
             if "distribution" in group:
-                size = math.prod(attributes[n].size for n in names)
+                check_stated(joint[names], mechanism)
+                sizes = tuple(attributes[n].size for n in names)
                 stored["+".join(names)] = distribution_from(
-                    group["distribution"], size, f"{place}: distribution"
+                    group["distribution"], sizes, f"{place}: distribution"
                 )
-            elif registry.mechanism(joint[names], joint=True).name in ON_CELLS:
+            elif mechanism.name in ON_CELLS:
                 raise InvalidSpecError(f"{place} is not designed; {_DESIGN_IT}")
         norm = data.get("norm")
         survey = cls.fixed(
@@ -250,7 +252,7 @@ class Agreement:
             presentation=data.get("presentation"),
         )
         if survey._steps <= MOST_VERIFIED:
-            survey.check_guarantee()
+            survey._check_guarantee()
         return survey
 
     @cached_property
@@ -280,7 +282,7 @@ class Agreement:
         memoised = [c.size for c in self.channels.values() if isinstance(c, Memoised)]
         return certify_steps(self.client_manifest) + sum(size**3 >> 4 for size in memoised)
 
-    def check_guarantee(self) -> None:
+    def _check_guarantee(self) -> None:
         """Raise an error if the integers of the survey break its guarantee; examined once."""
         if self._violation:
             raise InvalidSpecError(
@@ -476,6 +478,7 @@ def _restored(attribute: Attribute, stored: Distribution) -> Attribute:
         if registry.asks_for_best(said) is not None:
             raise InvalidSpecError("name the mechanism of the distribution")
         found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
+        check_stated(said, found)
         check_kind(found.name, stored, (attribute.size,))
         found = found.beside(decimal_of(attribute.epsilon)).restored(stored)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
