@@ -74,6 +74,10 @@ def check_kind(mechanism: str, stored: core.Distribution, sizes: tuple[int, ...]
         raise InvalidSpecError(
             f"mechanism {mechanism!r} has a distribution {kind!r}, not {stored.kind!r}"
         )
+    if mechanism in _KINDS and isinstance(stored, core.Threshold):
+        if _threshold(stored).mechanism != mechanism:
+            bits = f"{stored.bits:,} bits for {stored.size:,} values"
+            raise InvalidSpecError(f"mechanism {mechanism!r} does not have {bits}")
     if isinstance(stored, Additive) and stored.sizes != sizes:
         raise InvalidSpecError(
             f"the distribution has sizes {list(stored.sizes)}, needs {list(sizes)}"

@@ -219,7 +219,10 @@ class Designed(_OfShapes):
 
     def restored(self, distribution: Distribution) -> Designed:
         assert isinstance(distribution, Extremal)
-        prior, tops = checked_prior(self.prior, distribution.size), tuple(map(word, distribution.tops))
+        prior, tops = (
+            checked_prior(self.prior, distribution.size),
+            tuple(map(word, distribution.tops)),
+        )
         return replace(self, prior=prior, shapes=distribution.depths, tops=tops)
 
     def __repr__(self) -> str:

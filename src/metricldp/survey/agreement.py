@@ -38,7 +38,7 @@ from metricldp.design.cells import ON_CELLS
 from metricldp.design.plans import GIVEN
 from metricldp.metrics import Lp, Metric
 from metricldp.survey import files
-from metricldp.survey.blocks import USUAL, Block, blocks_of
+from metricldp.survey.blocks import USUAL, Block, blocks_of, check_settings
 from metricldp_core import manifest as core
 from metricldp_core.canonical import canonical
 from metricldp_core.distributions import SUPPORTED, Distribution, Table
@@ -73,7 +73,9 @@ class Agreement:
     ) -> None:
         check_attributes(attributes)
         stored = stored or {}
-        self.presentation: Mapping[str, Any] = checked_presentation(presentation or {}, attributes)
+        self.presentation: Mapping[str, Any] = checked_presentation(
+            {} if presentation is None else presentation, attributes
+        )
         """Titles, texts of questions and long labels, by language; not part of the fingerprint."""
         attributes = _with_answered(attributes)
         self.metric = Lp() if metric is None else metric
@@ -112,17 +114,9 @@ class Agreement:
                 kept[name] = made[names].metrics[names.index(name)]
                 continue
             try:
-                kept[name] = _kept(attribute, self.share)
-                if name in stored:
-                    settled[name] = _restored(attribute, stored[name])
-                    prior = getattr(settled[name].mechanism, "prior", None)
-                    channels[name] = channel_of(stored[name], prior)
-                else:
-                    settled[name], kept[name] = _settled(attribute, self.share)
-                    said = settled[name]
-                    channels[name] = said.mechanism.channel(said.size, kept[name], label=said.label)
-                    if said.mechanism.name not in registry.BUILT_IN:
-                        _check_kept(channels[name], kept[name], said)
+                settled[name], kept[name], channels[name] = _with_channel(
+                    attribute, self.share, stored.get(name)
+                )
             except (CertificateError, InvalidSpecError) as wrong:
                 raise InvalidSpecError(f"attribute {name}: {wrong}") from None
             fields[name] = channels[name].field
@@ -251,7 +245,7 @@ class Agreement:
         norm = data.get("norm")
         survey = cls.fixed(
             attributes,
-            metric=None if norm is None else Lp.from_dict(norm),
+            metric=None if norm is None else Lp.from_dict(norm, "norm"),
             joint=joint,
             stored=stored,
             presentation=data.get("presentation"),
@@ -402,7 +396,7 @@ def _groups(groups: Any) -> dict[tuple[str, ...], Mapping[str, Any]]:
         raise InvalidSpecError(f'groups is a table [groups."x+y"], not {shown(groups)}')
     found = {}
     for name, entry in groups.items():
-        if not isinstance(entry, Mapping) or name.count("+") < 1:
+        if not isinstance(entry, Mapping) or not isinstance(name, str) or "+" not in name:
             raise InvalidSpecError(
                 f'a table [groups."x+y"] names its attributes, not {shown(name)}'
             )
@@ -457,6 +451,7 @@ def _restored(attribute: Attribute, stored: Distribution) -> Attribute:
             raise InvalidSpecError("name the mechanism of the distribution")
         found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
         check_kind(found.name, stored, (attribute.size,))
+        check_settings(found, attribute.size)
         found = found.beside(decimal_of(attribute.epsilon)).restored(stored)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
     return replace(attribute, mechanism=found)
@@ -482,6 +477,21 @@ def _has_mechanism_data(name: str, attribute: Attribute) -> bool:
 
 _ITS_PLACE = "which belongs to private attributes that are randomized alone"
 _DESIGN_IT = "write a spec and design it: Survey.design(spec), metricldp design"
+
+
+def _with_channel(
+    attribute: Attribute, share: Fraction, stored: Distribution | None
+) -> tuple[Attribute, Metric, Channel]:
+    """An attribute with its mechanism, the metric of its channel, and the channel."""
+    if stored is not None:
+        attribute = _restored(attribute, stored)
+        prior = getattr(attribute.mechanism, "prior", None)
+        return attribute, _kept(attribute, share), channel_of(stored, prior)
+    attribute, kept = _settled(attribute, share)
+    channel = attribute.mechanism.channel(attribute.size, kept, label=attribute.label)
+    if attribute.mechanism.name not in registry.BUILT_IN:
+        _check_kept(channel, kept, attribute)
+    return attribute, kept, channel
 
 
 def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
