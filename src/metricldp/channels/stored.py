@@ -74,10 +74,11 @@ def check_kind(mechanism: str, stored: core.Distribution, sizes: tuple[int, ...]
         raise InvalidSpecError(
             f"mechanism {mechanism!r} has a distribution {kind!r}, not {stored.kind!r}"
         )
-    if mechanism in _KINDS and isinstance(stored, core.Threshold):
-        if _threshold(stored).mechanism != mechanism:
-            bits = f"{stored.bits:,} bits for {stored.size:,} values"
-            raise InvalidSpecError(f"mechanism {mechanism!r} does not have {bits}")
+    bits = isinstance(stored, core.Threshold) and _threshold(stored).mechanism
+    if bits and mechanism in _KINDS and bits != mechanism:
+        raise InvalidSpecError(
+            f"mechanism {mechanism!r} does not have {stored.bits:,} bits for {stored.size:,} values"
+        )
     if isinstance(stored, Additive) and stored.sizes != sizes:
         raise InvalidSpecError(
             f"the distribution has sizes {list(stored.sizes)}, needs {list(sizes)}"
