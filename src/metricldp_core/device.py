@@ -34,14 +34,14 @@ class Device:
     def __init__(self, manifest: str | Manifest, *, fingerprint: str | None = None) -> None:
         if isinstance(manifest, str):
             manifest = Manifest.parse(manifest)
-        if not (certificate := certify(manifest)).holds:
-            raise InvalidManifestError(f"the guarantee does not hold:\n{certificate}")
         if fingerprint is not None and manifest.fingerprint != fingerprint:
             raise InvalidManifestError("the manifest has another fingerprint; do not report to it")
+        if not (certificate := certify(manifest)).holds:
+            raise InvalidManifestError(f"the guarantee does not hold:\n{certificate}")
         self.manifest, self._format = manifest, ReportFormat(manifest)
         self._asked = {d.name: d for d in manifest.domains if not isinstance(d, Response)}
         self._memoised = any(isinstance(f.distribution, Memoised) for f in manifest.fields)
-        self._reported = False
+        self._reported = self._unremembered = False
 
     def report(
         self,
@@ -54,17 +54,19 @@ class Device:
         """Return the bytes to send for a response, a dict of values by attribute.
 
         `memory` is a dict that the device stores for memoised attributes. A second report of these
-        without a memory raises an error, because it would add to the privacy loss. With `clip`,
-        numbers outside their domain move to the nearest end. `source` returns random bytes.
+        raises an error without a memory, or if the first had none, because it would add to the
+        privacy loss. With `clip`, numbers outside their domain move to the nearest end. `source`
+        returns random bytes.
         """
-        if self._memoised and memory is None and self._reported:
+        if self._memoised and self._reported and (memory is None or self._unremembered):
             raise InvalidValueError(
                 "a second report of a memoised attribute needs the memory of the first; pass the "
-                "same memory={} of this respondent to each report"
+                "same memory={} of this respondent to each report, from the first on"
             )
         positions = self.positions(response, clip=clip)
         report = self.randomize(positions, Words(source), memory)
         self._reported = True
+        self._unremembered |= memory is None
         return report
 
     def positions(self, response: Mapping[str, Any], *, clip: bool = False) -> list[int]:

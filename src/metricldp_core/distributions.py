@@ -20,7 +20,7 @@ from math import log
 from typing import Any, ClassVar, Literal, Self
 
 from metricldp_core.canonical import Entry, word
-from metricldp_core.exact import CERTAIN, WORD, power, shortened
+from metricldp_core.exact import CERTAIN, WORD, power, product
 from metricldp_core.random_words import Words
 
 MOST_POSITIONS = 1 << 20
@@ -182,10 +182,7 @@ class Threshold(Distribution):
         first, end = min(x, other), max(x, other)
         if self._equal:
             return power(self._ratios[0], end - first)
-        ratio = Fraction(1)
-        for k in range(first, end):
-            ratio = shortened(ratio * self._ratios[k])
-        return ratio
+        return product(self._ratios[first:end])
 
     @cached_property
     def _ratios(self) -> list[Fraction]:
@@ -453,18 +450,23 @@ class Matrix(Distribution):
         return True
 
     def ratio(self, x: int, other: int) -> Fraction:
-        ratio = Fraction(1)
-        for row in self.rows:
-            if row.entries[x] != row.entries[other]:
-                ratio = shortened(ratio * row.noise.ratio(row.entries[x], row.entries[other]))
-        return ratio
+        apart = (abs(row.entries[x] - row.entries[other]) for row in self.rows)
+        return product(self._power(k, steps) for k, steps in enumerate(apart) if steps)
 
     def largest_ratio(self) -> Fraction:
         """Return the product of the largest ratios of all rows."""
-        ratio = Fraction(1)
-        for row in self.rows:
-            ratio = shortened(ratio * row.noise.ratio(min(row.entries), max(row.entries)))
-        return ratio
+        reaches = (max(row.entries) - min(row.entries) for row in self.rows)
+        return product(self._power(k, steps) for k, steps in enumerate(reaches))
+
+    def _power(self, k: int, steps: int) -> Fraction:
+        """The ratio of entries of row k that differ by so many steps."""
+        if (k, steps) not in self._powers:
+            self._powers[k, steps] = self.rows[k].noise.ratio(0, steps)
+        return self._powers[k, steps]
+
+    @cached_property
+    def _powers(self) -> dict[tuple[int, int], Fraction]:
+        return {}
 
     def to_data(self) -> dict[str, Any]:
         rows = [

@@ -8,14 +8,16 @@ number meets an integer.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 
 WORD = 1 << 64
 """Probabilities are integers over this denominator, everywhere."""
-_LONG = 1 << 12
-"""Binary digits of a denominator from which on a ratio is rounded up."""
-CERTAIN = Fraction(1 << _LONG)
+_PLACES = 512
+"""Binary places to which products of ratios are rounded up."""
+_UNIT = 1 << _PLACES
+CERTAIN = Fraction(1 << 4096)
 """Stands for this ratio and all above it, and for positions that a report distinguishes with
 certainty. No distance allows it."""
 _PRECISIONS = (256, 1024)
@@ -93,23 +95,30 @@ def log_of(ratio: Fraction) -> float:
     return math.log(above) - math.log(below)
 
 
-def shortened(ratio: Fraction) -> Fraction:
-    """The ratio, at most CERTAIN; if its denominator is long, rounded up to 512 binary digits."""
-    if ratio >= CERTAIN:
-        return CERTAIN
-    if ratio.denominator.bit_length() <= _LONG:
-        return ratio
-    return Fraction(ceil_of(ratio * (1 << _LONG // 8)), 1 << _LONG // 8)
+def product(ratios: Iterable[Fraction]) -> Fraction:
+    """The product of ratios of at least 1, rounded up to 512 binary places, at most CERTAIN."""
+    result = _UNIT
+    for ratio in ratios:
+        result = _times(result, _units(ratio))
+    return Fraction(result, _UNIT)
 
 
 def power(ratio: Fraction, exponent: int) -> Fraction:
-    """ratio^exponent by squaring, rounded up if it grows long."""
-    result = Fraction(1)
+    """ratio^exponent for a ratio of at least 1, rounded up in the same way."""
+    result, square = _UNIT, _units(ratio)
     while exponent:
         if exponent & 1:
-            result = shortened(result * ratio)
-        ratio, exponent = shortened(ratio * ratio), exponent >> 1
-    return result
+            result = _times(result, square)
+        square, exponent = _times(square, square), exponent >> 1
+    return Fraction(result, _UNIT)
+
+
+def _units(ratio: Fraction) -> int:
+    return -(-ratio.numerator * _UNIT // ratio.denominator)
+
+
+def _times(one: int, other: int) -> int:
+    return min(-(-one * other >> _PLACES), CERTAIN.numerator << _PLACES)
 
 
 def decimal_of(number: float) -> Fraction:

@@ -10,13 +10,21 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from decimal import ROUND_UP, Context
+from decimal import ROUND_UP, Context, Decimal
 from fractions import Fraction
 from math import floor, log10
 from typing import Any
 
 from metricldp_core.distributions import Memoised
-from metricldp_core.exact import CERTAIN, ceil_of, decimal_of, exp_bounds, log_bounds, log_of
+from metricldp_core.exact import (
+    CERTAIN,
+    ceil_of,
+    decimal_of,
+    exp_bounds,
+    floor_of,
+    log_bounds,
+    log_of,
+)
 from metricldp_core.manifest import Field, Manifest
 from metricldp_core.metrics import Graph, Line, Uniform
 from metricldp_core.values import Bins, Domain, Names, Points, Response, WholeNumbers
@@ -25,6 +33,7 @@ LARGEST_FACTOR = 13
 """From this epsilon on factors are written as powers of e."""
 PUBLIC = "The value is sent without protection."
 _MOST_NAMES = 5
+_EXACT = Context(prec=100)
 
 
 def rounded_up(number: Fraction, digits: int = 4) -> str:
@@ -71,19 +80,19 @@ def close_values(field: Field, k: int = 0) -> tuple[str, Fraction] | None:
 
     None if no pair of values has a larger epsilon.
     """
-    domain, metric = field.domains[k], field.metric
-    if isinstance(metric, Uniform | None) or isinstance(domain, Response):
+    domain = field.domains[k]
+    if isinstance(field.metric, Uniform | None) or isinstance(domain, Response):
         return None
     if domain.within is not None:
         words = f"one {domain.name} as for another within {_grouped(domain.within)}"
         if isinstance(domain, Names):
             words += " level" if domain.within == "1" else " levels"
-        epsilon = epsilon_within(field, Fraction(domain.within), k)
+        epsilon = close_epsilon(field, k)
     elif domain.ratio is not None:
-        percent = f"{float(100 * Fraction(domain.ratio)):g}"
-        words = f"one {domain.name} as for another that differs by {percent} %"
-        epsilon = epsilon_by_ratio(field, Fraction(domain.ratio), k)
-    elif len(field.domains) > 1:
+        percent = Decimal(domain.ratio).scaleb(2, _EXACT).normalize(_EXACT)
+        words = f"one {domain.name} as for another that differs by {percent:f} %"
+        epsilon = close_epsilon(field, k)
+    elif len(field.domains) > 1 or field.stochastic:
         return None
     else:
         words, epsilon = _closest(field)
@@ -104,42 +113,48 @@ def _along(field: Field, k: int) -> Distance:
     if isinstance(metric, Line):
         return lambda x, y: metric.at(abs(x - y))
     assert metric is not None
-    return lambda x, y: metric.distance(int(x) * stride, int(y) * stride)
+    return lambda x, y: metric.distance(x * stride, y * stride)
 
 
-def epsilon_within(field: Field, within: Fraction, k: int = 0) -> Fraction:
-    """The largest epsilon of two values of attribute k that are at most so far apart."""
-    domain, distance = field.domains[k], _along(field, k)
-    last: int = domain.size // 2 if getattr(domain, "cyclic", False) else domain.size - 1
-    if isinstance(domain, Bins) and domain.given:
-        return _reached(domain, distance, lambda end: end + within)
+def close_epsilon(field: Field, k: int) -> Fraction:
+    """The largest epsilon of two values that attribute k calls close."""
+    domain, metric, distance = field.domains[k], field.metric, _along(field, k)
     if isinstance(domain, Points):
         step = (decimal_of(domain.high) - decimal_of(domain.low)) / (domain.points - 1)
-        return distance(0, min(within / step, last))
+        return distance(0, min(Fraction(domain.within or 0) / step, domain.points - 1))
+    last = _last_close(domain)
+    if isinstance(metric, Graph):
+        pairs = ((x, other) for x, end in enumerate(last) for other in range(x + 1, end + 1))
+        return max((metric.distance(x, other) for x, other in pairs), default=Fraction(0))
+    # All other metrics depend on the number of steps alone.
+    steps = max(end - x for x, end in enumerate(last))
+    if isinstance(metric, Line):
+        return metric.at(min(steps, domain.size // 2) if metric.ring else steps)
+    apart = {*range(steps + 1)}
+    if getattr(domain, "cyclic", False):
+        apart |= {domain.size - d for d in apart if d}
+    return max(distance(0, d) for d in apart)
+
+
+def _last_close(domain: Domain) -> list[int]:
+    """Of each position, the last one with a value that is close to one of its values."""
+    if domain.ratio is not None or (isinstance(domain, Bins) and domain.given):
+        part, within = Fraction(domain.ratio or 0), Fraction(domain.within or 0)
+        if isinstance(domain, Bins):
+            edges = [decimal_of(edge) for edge in domain.edges]
+            lows, highs, find = edges[:-1], edges[1:], bisect_left  # values are below upper edges
+        else:
+            assert isinstance(domain, WholeNumbers)
+            lows = highs = [Fraction(domain.low + x) for x in range(domain.size)]
+            find = bisect_right
+        return [find(lows, high * (1 + part) + within) - 1 for high in highs]
+    within = Fraction(domain.within or 0)
     if isinstance(domain, Bins):
         # Two values of one distance can be one bin more apart than its whole bins.
         steps = ceil_of(within / ((decimal_of(domain.high) - decimal_of(domain.low)) / domain.bins))
     else:
-        steps = max(within.numerator // within.denominator, 1)
-    return distance(0, min(steps, last))
-
-
-def epsilon_by_ratio(field: Field, ratio: Fraction, k: int = 0) -> Fraction:
-    """The largest epsilon of two values of which one is larger by at most this part of it."""
-    return _reached(field.domains[k], _along(field, k), lambda end: end * (1 + ratio))
-
-
-def _reached(domain: Domain, distance: Distance, reach: Callable[[Fraction], Fraction]) -> Fraction:
-    """The largest epsilon of two values of which the larger is at most reach(the smaller)."""
-    if isinstance(domain, Bins):
-        edges = [decimal_of(edge) for edge in domain.edges]
-        lows, highs, find = edges[:-1], edges[1:], bisect_left  # a value is below its upper edge
-    else:
-        assert isinstance(domain, WholeNumbers)
-        lows = highs = [Fraction(domain.low + x) for x in range(domain.size)]
-        find = bisect_right
-    last = (find(lows, reach(high)) - 1 for high in highs)
-    return max(distance(x, other) for x, other in enumerate(last))
+        steps = max(floor_of(within), 1)
+    return [min(x + steps, domain.size - 1) for x in range(domain.size)]
 
 
 def _closest(field: Field) -> tuple[str, Fraction]:
@@ -177,19 +192,17 @@ def no_response(field: Field, response: Field) -> Fraction:
     A missing response takes the position of the middle, so two fields of a report differ: the
     value, and whether there is one.
     """
-    domain, metric = field.domains[0], field.metric
-    assert metric is not None
+    domain, metric, distance = field.domains[0], field.metric, _along(field, 0)
     last = domain.size - 1
-    if field.stochastic:
-        far = _along(field, 0)(0, Fraction(last, 2))
-    elif isinstance(metric, Graph):
-        middle = domain.size // 2
-        far = metric.step * max(metric.distances_from(middle))
+    if isinstance(metric, Uniform) or (isinstance(metric, Line) and metric.ring):
+        far = metric.largest()
+    elif field.stochastic:
+        far = distance(0, Fraction(last, 2))
     else:
         middle = domain.position(domain.middle)
-        far = max(metric.distance(middle, 0), metric.distance(middle, last))
-        if isinstance(metric, Line) and metric.ring:
-            far = metric.largest()
+        far = max(distance(middle, 0), distance(middle, last))
+        if isinstance(metric, Graph):
+            far = metric.step * max(metric.distances_from(middle))
     return min(far, largest_epsilon(field)) + largest_epsilon(response)
 
 
@@ -201,11 +214,15 @@ def field_guarantee(field: Field, response: Field | None = None, k: int = 0) -> 
     else:
         text = f"A report is {times(close[1])} for {close[0]}, "
         text += f"and at most {factor(across)} times for any two."
-    if response is not None:
-        text += f" It is {times(no_response(field, response))} for a value as for no response."
+    subject = "It"
     if isinstance(field.distribution, Memoised):
         text += " This holds for all reports of one response together. "
-        text += "Each different response counts again."
+        text += "Each different response counts again, and reports can reveal that it changed."
+        subject = "Each report"  # whether there is a response is not memoised
+    if response is not None:
+        text += (
+            f" {subject} is {times(no_response(field, response))} for a value as for no response."
+        )
     return text
 
 

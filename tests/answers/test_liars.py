@@ -218,3 +218,18 @@ def test_all_ends_are_those_of_all_reports():
         assert high >= values.max() - 1e-9, mechanism
         if mechanism != "haar":
             assert (low, high) == pytest.approx((values.min(), values.max()), abs=1e-9), mechanism
+
+
+def test_printed_bounds_are_rounded():
+    survey = Survey.design({"x": Integer(0, 9, epsilon=1, mechanism="geometric", per=1)})
+    people = {"x": np.arange(5000) % 10}
+    tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(1)))
+    count = tally.count("x <= 1")
+    low, high = bounds = count.poisoning_bounds(malicious=400)
+    assert low < 0 and low != round(low, 3), "the unbiased estimate is not limited to 0"
+    assert str(bounds) == f"{low:,.0f} to {high:,.0f}"
+    assert str(tally.quantile("x").poisoning_bounds(0)) == "5 to 5"
+    assert str(tally.fraction("x <= 1").confidence_interval()) == str(
+        tally.fraction("x <= 1")
+    ).partition("CI ")[2].removesuffix(")")
+    assert str(tally.count().confidence_interval()) == "5000 to 5000"

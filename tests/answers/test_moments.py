@@ -131,7 +131,9 @@ def test_without_noise_they_are_what_numpy_says(clear):
     x = people["g"] == "x"
     assert tally.variance("a").value == pytest.approx(a.var(), abs=1e-6)
     assert tally.std("a", {"g": "x"}).value == pytest.approx(a[x].std(), abs=1e-6)
-    assert tally.covariance("a", "b").value == pytest.approx(np.cov(a, b, bias=True)[0, 1])
+    assert tally.covariance("a", "b").value == pytest.approx(np.cov(a, b)[0, 1])
+    respondents = tally.covariance("a", "b", target="respondents")
+    assert respondents.value == pytest.approx(np.cov(a, b, bias=True)[0, 1])
     assert tally.correlation("a", "b", {"g": "x"}).value == pytest.approx(
         np.corrcoef(a[x], b[x])[0, 1], abs=1e-6
     )

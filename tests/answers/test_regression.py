@@ -53,7 +53,7 @@ def test_without_noise_it_is_what_numpy_says(clear):
     tally, people = clear
     g, level = people["g"], people["l"]
     columns = [people["a"], g == "s", g == "e", level == "high"]
-    fit = tally.linear_regression("y", ["a", "g", "l"])
+    fit = tally.linear_regression("y", ["a", "g", "l"], target="respondents")
     found, explained, *_ = by_numpy(people, columns)
     assert fit.coefficients.labels == ["intercept", "a", "g: s", "g: e", "l: high"]
     assert fit.base == {"g": "n", "l": "low"}
@@ -85,9 +85,8 @@ def test_of_a_population_the_errors_are_the_sandwich(clear):
     sandwich = inverse @ ((x * left[:, None] ** 2).T @ x) @ inverse
     np.testing.assert_allclose(fit.covariances, sandwich, rtol=0.01, atol=1e-6)
     np.testing.assert_allclose(fit.coefficients.stderr**2, np.diag(sandwich), rtol=0.01)
-    assert (
-        tally.linear_regression("y", ["a", "g"]).coefficients.stderr < 0.2 * fit.coefficients.stderr
-    ).all()
+    respondents = tally.linear_regression("y", ["a", "g"], target="respondents")
+    assert (respondents.coefficients.stderr < 0.2 * fit.coefficients.stderr).all()
 
 
 def test_values_that_are_rounded_at_random_or_in_bins(clear):

@@ -1,6 +1,7 @@
 """The alarm: its bounds by enumeration, its false alarms by simulation, fakes to be caught."""
 
 import math
+import sys
 from collections import Counter
 from itertools import product
 
@@ -128,7 +129,17 @@ def test_liars_who_imitate_people_are_not_seen():
     people = rng.integers(0, 4, 4000)
     lied = np.concatenate([people, np.full(4000, 9)])
     tally = survey.tally(survey.randomize({"x": lied}, randomness=Randomness.seeded(4)))
-    assert not tally.goodness_of_fit_test().alarm(0.2)
+    found = tally.goodness_of_fit_test()
+    assert not found.alarm(0.2)
+    verdict = "no evidence of impossible reports; consistent false responses cannot be detected"
+    assert str(found).endswith(f"8,000 reports: {verdict}")
+
+
+def test_pvalue_is_positive_and_printed_as_a_bound():
+    survey = survey_with("geometric")
+    found = survey.tally([survey.report({"x": 3})] * 20_000).goodness_of_fit_test()
+    assert found.parts[0].pvalue == found.pvalue == found.to_dict()["pvalue"] == sys.float_info.min
+    assert "  less than 1e-12  report " in str(found)
 
 
 def test_blocks_several_attributes_and_what_has_no_test():

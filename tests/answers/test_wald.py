@@ -65,7 +65,7 @@ def test_texts_and_data(clear):
     tally, _ = clear
     found = tally.trend_test({"h": "m"}, "x")
     assert str(found).startswith(
-        "test of a trend in the fraction with h m along x among all respondents"
+        "test of a trend in the fraction with h m along x, for the population: chi-square "
     )
     assert "of freedom, p-value " in str(found)
     assert str(found).splitlines()[0].endswith("the fraction rises")

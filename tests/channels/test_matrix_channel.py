@@ -47,7 +47,7 @@ def test_every_strategy_keeps_its_promises_in_any_window(name, reach):
     rows = STRATEGIES[name].astype(int)
     for x, other in product(range(channel.size), repeat=2):
         worst = enumerated_ratio(laws[x], laws[other])
-        assert worst == channel.distribution.ratio(x, other)
+        assert worst <= channel.distribution.ratio(x, other) <= worst * (1 + Fraction(1, 1 << 50))
         spent = sum(
             (THIRD + k * HALF) * abs(int(row[x] - row[other])) for k, row in enumerate(rows)
         )
@@ -261,16 +261,12 @@ def test_an_epsilon_that_coins_cannot_keep_is_named_by_its_row():
     assert "\n" not in str(wrong.value)
 
 
-def test_the_law_in_words():
+def test_rows_of_the_output_distribution():
     channel = MatrixChannel.of([[4, 4, 4, 0], [1, 2, 2, 2]], [HALF, Fraction(1)], 3)
-    law = channel.distribution.to_data()
-    assert (law["law"], law["size"]) == ("matrix", 4)
-    assert [(row["runs"], row["low"]) for row in law["rows"]] == [
-        ([4, 3, 0, 1], -3),
-        ([1, 1, 2, 3], -2),
-    ]
-    for row, noise in zip(law["rows"], channel.noises, strict=True):
-        assert {**noise.distribution.to_data(), "runs": row["runs"], "low": row["low"]} == row
+    first, second = channel.distribution.rows
+    assert (first.entries, first.low) == ((4, 4, 4, 0), -3)
+    assert (second.entries, second.low) == ((1, 2, 2, 2), -2)
+    assert [first.noise, second.noise] == [noise.distribution for noise in channel.noises]
 
 
 def test_more_rows_than_needed_are_read_with_the_least_variance():

@@ -6,9 +6,10 @@ from fractions import Fraction
 import pytest
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.channels.levels import fall_of, levels
+from metricldp.channels.levels import fall_of
 from metricldp.channels.mixture import Mixture
 from metricldp_core.exact import WORD
+from metricldp_core.levels import levels
 
 
 def test_every_weight_is_a_level_and_the_last_is_what_is_left():
@@ -22,8 +23,7 @@ def test_every_weight_is_a_level_and_the_last_is_what_is_left():
     prior = (0.5, 0.25, 0.25)
     assert Mixture.made_of(shapes, tops, unit, prior) == replace(found, prior=prior)
     assert found.distribution.to_data() == {
-        "law": "shapes",
-        "size": 3,
+        "kind": "extremal",
         "depths": ["012", "200", "000"],
         "tops": ["4000000000000000", "2000000000000000", "0000000000000001"],
         "fall": f"{fall_of(unit):016x}",

@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 
 from metricldp.basics.errors import QueryError
-from metricldp.channels.cells import Cells
 from metricldp.channels.shaped import Shaped
-from metricldp.channels.wound import Wound
-from metricldp.metrics import Line, Sensitive, Uniform
-from metricldp.metrics.grid import summed
-from metricldp.metrics.window import Window
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 
@@ -100,15 +95,6 @@ def test_probabilities_and_worst_ratios(size):
         assert made.distribution.ratio(x, other) == max(*ratios, *(1 / ratio for ratio in ratios))
 
 
-def test_one_pair_proves_a_difference():
-    made = channel(6)
-    assert list(made.proving_pairs(Line(Fraction(1)))) == [(0, 1)]
-    assert list(made.proving_pairs(Uniform(Fraction(1)))) == [(0, d) for d in range(1, 6)]
-    assert list(made.proving_pairs(Window(Fraction(1), 2))) == [(0, 1), (0, 2)]
-    one = Sensitive(frozenset([2]), Fraction(1))
-    assert list(made.proving_pairs(one)) == list(one.generating_pairs(6))
-
-
 def priors(size):
     """Nothing said, and two that are not even."""
     rising = np.arange(1.0, size + 1)
@@ -140,13 +126,6 @@ def test_decoders_are_unbiased_and_best_for_people_as_they_are_spread(size, whic
         assert made.mean_square(rows.T @ rows, asked) == pytest.approx(expected, rel=1e-10)
 
 
-def test_noise_that_is_added_is_proved_by_one_pair_of_cells_for_each_way():
-    grid = summed([Line(Fraction(1))] * 2, (2, 3))
-    made = Cells((2, 3), Wound.on((2, 3), (2, 3), PATTERNS, UNIT))
-    assert list(made.proving_pairs(grid)) == list(grid.one_pair_each())
-    assert len(list(made.proving_pairs(grid))) < grid.generating_count(6)
-
-
 @pytest.mark.parametrize(
     ("size", "pattern"), [(6, (0, 0, 0, 0, 0, 0)), (4, (0, 1, 0, 1, 0, 1)), (6, (0, 1, 1, 0, 1, 1))]
 )
@@ -169,4 +148,4 @@ def test_whole_columns_are_spread_and_estimated_as_the_table_says(size):
         made.cells(totals), np.tensordot(decoders, totals, axes=1), rtol=1e-6, atol=1e-9
     )
     np.testing.assert_allclose(made.cells(totals[:, 0, 0]), decoders @ totals[:, 0, 0], atol=1e-9)
-    assert made.distribution.to_data()["size"] == size
+    assert made.distribution.size == size

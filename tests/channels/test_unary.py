@@ -45,7 +45,6 @@ from metricldp.design.auto import choose
 from metricldp.design.registry import build
 from metricldp.design.unary import best_losses, too_near
 from metricldp.metrics import Line, Sensitive, Uniform, tightened
-from metricldp.survey.certify import prove
 from metricldp_core.exact import WORD, at_most_exp, decimal_of
 
 SIZE = 100

@@ -8,7 +8,8 @@ import pytest
 from metricldp import QueryError
 from metricldp.channels import wound
 from metricldp.channels.wound import Wound
-from metricldp.metrics import Line
+from metricldp_core import metrics as core
+from metricldp_core.verify import examined, steps
 
 UNIT = Fraction(1, 2)
 SIZES, LENGTHS = (2, 3), (3, 4)
@@ -37,7 +38,7 @@ def test_cells_lie_row_by_row_with_places_between():
     made = channel()
     assert made.strides == (4, 1)
     assert made.places.tolist() == [0, 1, 2, 4, 5, 6]
-    assert made.distribution.to_data()["size"] == 7
+    assert [made.distribution.place(x) for x in range(6)] == made.places.tolist()
     three = Wound.on((2, 1, 2), (2, 2, 3), (tuple(range(12)),), UNIT)
     assert three.places.tolist() == [0, 1, 6, 7]
 
@@ -150,17 +151,13 @@ def test_few_cells_on_a_long_ring_are_not_solved_for():
     assert long.coefficients(np.ones((1, 1024))).shape == (1, 128 * 128)
 
 
-def test_no_two_cells_are_told_better_than_the_widest_ratio():
-    made = channel()
-    assert max(made.distribution.ratio(0, x) for x in range(6)) <= made.widest_ratio()
-    assert made.widest_ratio() == max(Fraction(h[0], h[-1]) for h in made._levels)
-
-
 def test_no_pair_of_cells_stands_for_others_of_the_same_difference():
     """Cells 2 and 3 are neighbours by number only: they lie in different rows."""
-    made, metric = channel(), Line(Fraction(1))
-    assert metric.by_difference(made.size) is not None
-    assert list(made.proving_pairs(metric)) == list(metric.generating_pairs(made.size))
+    made = channel()
+    for metric in (core.Line(6, Fraction(1)), core.Uniform(6, Fraction(1))):
+        pairs = list(examined(made.distribution, metric))
+        assert pairs == list(metric.generating_pairs())
+        assert steps(made.distribution, metric) == len(pairs) * made.outputs
     ratios = {made.distribution.ratio(x, x + 1) for x in range(made.size - 1)}
     assert len(ratios) > 1
 

@@ -350,7 +350,9 @@ class Current(Version02):
             statistic = getattr(tally, kind)(attribute, query["other"], where, **target)
             return _estimates(statistic, _interval)
         if kind == "linear_regression":
-            regression = tally.linear_regression(attribute, query["predictors"], where)
+            regression = tally.linear_regression(
+                attribute, query["predictors"], where, target="respondents"
+            )
             return _estimates(regression.coefficients, _interval)
         if kind == "independence_test":
             return _test(tally.independence_test(attribute, query["other"], where), "pvalue")

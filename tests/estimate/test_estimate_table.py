@@ -69,6 +69,10 @@ def test_bands_are_left_closed_and_labelled_by_their_edges(tally):
     assert table.labels == [(0, 18), (18, 30), (30, 65), (65, 100)]
     assert table[18, 30].value == pytest.approx(tally.count("18 <= age < 30").value)
     assert table.to_arrow().column_names[:2] == ["age_low", "age_high"]
+    exported = table.to_arrow()
+    assert exported["age_low"].to_pylist() == [0, 18, 30, 65]
+    assert exported["age_high"].to_pylist() == [18, 30, 65, 100], "edges, not last values"
+    assert exported["n"].to_pylist() == [N] * 4, "all reports, not those of the group"
 
 
 def test_two_attributes_give_pairs_of_labels(tally):

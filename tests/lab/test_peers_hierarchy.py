@@ -17,7 +17,6 @@ from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
 from metricldp.lab.peers.levels import OneLevel
 from metricldp.lab.peers.walsh import odd, transform
 from metricldp.metrics import Uniform
-from metricldp.survey.certify import prove
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 

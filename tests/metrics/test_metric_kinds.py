@@ -35,7 +35,6 @@ from metricldp import (
 from metricldp.channels import Geometric
 from metricldp.design.registry import build
 from metricldp.metrics import Line, Sensitive, Uniform, added, tightened
-from metricldp.survey.certify import prove
 from metricldp_core.exact import at_most_exp
 
 NAMES = ("news", "games", "clinic", "pharmacy", "bank")

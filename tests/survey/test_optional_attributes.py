@@ -33,6 +33,7 @@ from metricldp import (
     Survey,
     SurveySpec,
     Weight,
+    pool,
 )
 from metricldp.cli.main import main
 from metricldp.reports.bytes import pack, unpack
@@ -584,6 +585,41 @@ def test_means_and_quantiles_are_of_those_who_answered():
         tally.mean("age", {"age": None})
     with pytest.raises(QueryError, match="has no value None"):
         Survey.design({"x": Integer(0, 3, epsilon=1, per=1)}).tally([]).count({"x": None})
+
+
+def test_mean_of_an_optional_attribute_notes_how_many_responded():
+    people = crowd()
+    survey = Survey.design(
+        {
+            "age": CROWD.attributes["age"],
+            "hour": Integer(0, 9, epsilon=3, per=1, cyclic=True, optional=3),
+            "town": Categorical(["north", "south"], epsilon=3),
+        }
+    )
+    people = people.assign(hour=people.age, town=["north", "south"] * 2000)
+    tallies = [
+        survey.tally(survey.randomize(people, randomness=Randomness.seeded(seed)))
+        for seed in (1, 2)
+    ]
+    tally, end = tallies[0], "respondents who gave a response"
+    size = tally.count("age is not None").value
+    near(tally.count("age is not None"), people.age.notna().sum())
+    for mean in (tally.mean("age"), tally.mean("hour"), tally.fit_distribution("age").mean("age")):
+        number = tally.count(f"{mean.unit} is not None").value
+        assert f"mean over an estimated {number:,.0f} {end}" in mean.notes
+    by_town = tally.mean("age", by="town")
+    for town, mean in by_town:
+        number = tally.count(f"age is not None and town == '{town}'").value
+        assert mean.notes[-1] == f"mean over an estimated {number:,.0f} {end}"
+    either = tally.mean("age", "age <= 4 or town == 'north'")
+    number = tally.count("age <= 4 or town == 'north' and age is not None").value
+    assert either.notes[-1] == f"mean over an estimated {number:,.0f} {end}"
+    size = sum(tally.count("age is not None").value for tally in tallies)
+    assert pool(tallies).mean("age").notes == (f"mean over an estimated {size:,.0f} {end}",)
+    assert (by_town["north"] - by_town["south"]).notes == ()
+    assert (by_town["north"] / by_town["south"]).notes == ()
+    plain = Survey.design({"x": Integer(0, 3, epsilon=1, per=1)})
+    assert plain.tally(plain.randomize({"x": [1, 2, 3] * 99})).mean("x").notes == ()
 
 
 def test_totals_keep_whether_it_was_answered(tmp_path):

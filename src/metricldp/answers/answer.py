@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple, Protocol, Self
 
 from metricldp.answers import watched
-from metricldp.answers.comparisons import SMALLEST
+from metricldp.answers.comparisons import SMALLEST, p_text
 from metricldp.answers.liars import Lie, checked_liars
+from metricldp.answers.queries import EVERYBODY
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.markup import beside, table
 from metricldp.basics.numbers import finite, is_number, whole, within
-from metricldp.basics.text import shown
+from metricldp.basics.text import plain, shown
 from metricldp.estimate.display import (
     EMPTY,
     Display,
@@ -35,11 +36,17 @@ ALTERNATIVES = (TWO_SIDED, "greater", "less")
 
 
 class Interval(NamedTuple):
-    """The ends of a confidence interval, with the unit of the estimate."""
+    """The ends of an interval, with the unit of the estimate; printed numbers are rounded."""
 
     low: Any
     """A number, a value of the attribute (of a quantile), or an array (of a table)."""
     high: Any
+
+    def __str__(self) -> str:
+        if not isinstance(self.low, float) or self.low == self.high:
+            return interval_text(plain(self.low), plain(self.high))
+        error = (self.high - self.low) / 4
+        return interval_text(rounded(self.low, error), rounded(self.high, error))
 
 
 class Bracket(Protocol):
@@ -331,10 +338,11 @@ class Estimate:
         return self._made.covariance(other._made, self.target)
 
     def pvalue(self, number: float = 0.0) -> float:
-        """How likely a value as far from `number` would be if that were the truth.
+        """The p-value of a two-sided test that the truth about the estimate's target is `number`.
 
         It is the smallest p for which the "normal" interval of level 1 - p leaves the number out:
-        so at most 5% where a 95% interval does. It is not a measure of the size of a difference.
+        so at most 5% where a 95% interval does. It is clipped: smaller p-values are 1e-12, which
+        prints as "less than 1e-12". It does not measure the size of a difference.
         """
         if not is_number(number) or not math.isfinite(number):
             raise QueryError(f"a value is compared with a number, not with {shown(number)}")
@@ -378,7 +386,12 @@ class Estimate:
         return self.made
 
     def poisoning_bounds(self, malicious: int) -> Interval:
-        """The range of the estimate if so many of the reports are malicious."""
+        """The range of the estimate if so many of the `n` reports are malicious.
+
+        It contains all estimates with honest reports in place of the malicious ones: they replace
+        honest reports and are not added to them. Bounds of counts and sums are of the unbiased
+        estimate, so they may be outside the possible range, such as below 0 or above n.
+        """
         if self.lie is None:
             raise QueryError(
                 f"no poisoning bounds are known for {self.question or 'this estimate'}"
@@ -390,7 +403,10 @@ class Estimate:
     def test(self, null: float = 0.0, *, alternative: str = TWO_SIDED) -> NullTest:
         """A test of whether the truth is `null`, by inversion of the normal interval.
 
-        `alternative` is "two-sided", "greater" or "less".
+        The test is about the target of the estimate. Use an estimate with target="population" for
+        a hypothesis about the population: a test about the respondents has no sampling error, and
+        among them groups that are equal in the population are never quite equal. `alternative` is
+        "two-sided", "greater" or "less". Two-sided p-values below 1e-12 are clipped to 1e-12.
         """
         if alternative not in ALTERNATIVES:
             raise QueryError(
@@ -403,7 +419,7 @@ class Estimate:
         if alternative != TWO_SIDED:
             towards = (self.value > null) == (alternative == "greater")
             pvalue = pvalue / 2 if towards and self.value != null else 1 - pvalue / 2
-        return NullTest(statistic, pvalue)
+        return NullTest(statistic, pvalue, self.target, self.question, null, alternative)
 
     def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
         """Plain data for JSON; None where a number is infinite or NaN."""
@@ -500,6 +516,21 @@ class NullTest:
     statistic: float
     """The distance from the number in standard errors."""
     pvalue: float
+    """Clipped: smaller two-sided p-values are 1e-12."""
+    target: str
+    """Whom the test is about, "respondents" or "population"."""
+    question: str = ""
+    null: float = 0.0
+    alternative: str = TWO_SIDED
+
+    def __str__(self) -> str:
+        # Labels of estimates name all respondents, whichever the target is.
+        words = self.question.replace(f" among {EVERYBODY}", "") or "the estimate"
+        one_sided = "" if self.alternative == TWO_SIDED else f" against {self.alternative}"
+        return (
+            f"test of {words} = {self.null:.6g}{one_sided}, for the {self.target}: "
+            f"statistic {self.statistic:.2f}, p-value {p_text(self.pvalue)}"
+        )
 
 
 def times_factor(ends: tuple[float, float], factor: float) -> tuple[float, float]:
@@ -520,6 +551,20 @@ def barely(size: float, error: float) -> str:
     )
     people = bounded(value, "0", high, -1 if size < 0 else 0)
     return f"the group is estimated at {people} people (SE {rounded_error(error, whole=True)})"
+
+
+_MEAN_OVER = "mean over an estimated "
+
+
+def over(size: float) -> str:
+    """The note of a mean of an optional attribute; not of what is computed from several means."""
+    return f"{_MEAN_OVER}{size:,.0f} respondents who gave a response"
+
+
+def notes_of_all(estimates: Iterable[Estimate]) -> tuple[str, ...]:
+    """The notes of what is computed from several estimates."""
+    notes = (note for one in estimates for note in one.notes if not note.startswith(_MEAN_OVER))
+    return tuple(dict.fromkeys(notes))
 
 
 def check_method(method: object) -> None:

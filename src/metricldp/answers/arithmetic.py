@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 from metricldp.answers import recovered
-from metricldp.answers.answer import AUTO, Estimate, barely, times_factor
+from metricldp.answers.answer import AUTO, Estimate, barely, notes_of_all, times_factor
 from metricldp.answers.queries import Query
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.spread import Spread
@@ -198,7 +198,7 @@ def _combined(parts: Sequence[Part], constant: float, words: str) -> Estimate:
         words,
         first.unit if len(units) == 1 else "",
         target,
-        tuple(dict.fromkeys(note for _, answer in parts for note in answer.notes)),
+        notes_of_all(answer for _, answer in parts),
         reports=sum({id(t.tally.store): t.n for t in whole.terms}.values()),
         made=whole,
         survey=first.survey,
@@ -272,7 +272,7 @@ def divided(
     value = one.value / size if size else 0.0
     if not clear:
         value = min(max(value, possible[0]), possible[1])
-    notes = tuple(dict.fromkeys((*one.notes, *other.notes)))
+    notes = notes_of_all((one, other))
     spread, made = Spread(math.inf, (0.0, math.inf), 0.0, 0.0), Terms((), exact=False)
     if clear:
         made = top.scaled(1 / size).plus(bottom.scaled(-value / size), exact=False)

@@ -29,6 +29,7 @@ from metricldp.answers.answer import (
     Made,
     check_method,
     normal_reach,
+    over,
 )
 from metricldp.answers.comparisons import SMALLEST
 from metricldp.attributes.base import Attribute, Circle
@@ -186,6 +187,8 @@ def circular_mean(sums: Sums, attribute: Attribute, name: str, like: Estimate) -
     if circle.half:
         half = plain(circle.half * circle.period / (2 * math.pi))
         notes.append(f"{name} taken at the middle of its bins, at most {half} off each")
+    if attribute.optional is not None:
+        notes.append(over(sums(lambda a: [np.ones(a.size)])[0].value))
     mean = CircularMean(
         wrapped(circle.low + direction * circle.period / (2 * math.pi), circle.low, circle.period),
         (error * circle.period / (2 * math.pi)) ** 2,

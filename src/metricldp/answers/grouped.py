@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import Any, overload
 
-from metricldp.answers.answer import Estimate
+from metricldp.answers.answer import Estimate, over
 from metricldp.answers.by import By, Cells, cells
 from metricldp.answers.conditions import Where, all_of
 from metricldp.answers.estimate import RESPONDENTS
 from metricldp.answers.quantiles import Quantile
 from metricldp.answers.queries import parse_all
+from metricldp.answers.ratio import Ratio
 from metricldp.answers.searches import ISOTONIC, checked_all
 from metricldp.basics.errors import QueryError
 from metricldp.estimate.table import EstimateTable
+from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 
 _Query = Callable[[Any], Estimate]
@@ -202,8 +206,18 @@ class Grouped:
         For a cyclic attribute it is the circular mean.
         """
         if by is None:
-            return self._mean_of(attribute, where, target)
-        return self._by(by, where, "mean", lambda g: self._mean_of(attribute, g, target), attribute)
+            return self._noted_mean(attribute, where, target)
+        query = partial(self._noted_mean, attribute, target=target)
+        return self._by(by, where, "mean", query, attribute)
+
+    def _noted_mean(self, attribute: str, where: Any, target: str) -> Estimate:
+        """The mean; of an optional attribute with a note on how many respondents it is of."""
+        mean = self._mean_of(attribute, where, target)
+        if not isinstance(mean, Ratio) or not mean.estimable or mean.survey is None:
+            return mean
+        if attribute_of(mean.survey, attribute).optional is None:
+            return mean
+        return replace(mean, notes=(*mean.notes, over(mean.denominator)))
 
 
 class WithQuantiles(Grouped):

@@ -133,7 +133,7 @@ def correlation(tally: Tallied, one: str, other: str, where: Where | None, targe
     check_two(tally, one, other)
     people = People.of(tally, where, target, [one, other])
     x, z = numeric(people, one), numeric(people, other)
-    words = f"correlation of {one} and {other} among {people.group.words}"
+    words = f"correlation of {one} and {other}{people.group.among}"
     shared = about_means(people, x, z)
     squares = [about_means(people, v, v) for v in (x, z)]
     if any(v.value <= 2 * v.stderr for v in squares):
@@ -220,7 +220,7 @@ def _per_person(
     total = about_means(people, x, z)
     size = people.tally._answers([people.group], people.target)[0]
     found = total / size
-    said = f"{words} among {people.group.words}"
+    said = f"{words}{people.group.among}"
     notes = _notes(people, x, z)
     if not math.isfinite(found.variance):
         notes = (*notes, barely(size.value, size.stderr))

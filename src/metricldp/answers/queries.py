@@ -59,6 +59,11 @@ class Query:
         arrays = {name: inside(part) for name, part in self.factors.items()}
         return {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
 
+    @property
+    def among(self) -> str:
+        """The condition, as it follows the words of a statistic; empty without a condition."""
+        return "" if self.words == EVERYBODY else f" among {self.words}"
+
 
 def parse(survey: Agreement, where: Where | None, target: str | None = None) -> Query:
     """A where-clause as one query; a refusal of one that has to be asked in parts."""
@@ -195,8 +200,7 @@ def valued(survey: Agreement, name: str, group: Query) -> tuple[list[Query], Que
 
 def asked_of(name: str, labels: Sequence[str], group: Query) -> list[str]:
     """A question for each part of an attribute, in words, with the conditions of the group."""
-    among = "" if group.words == EVERYBODY else f" among {group.words}"
-    return [f"{name} {label}{among}" for label in labels]
+    return [f"{name} {label}{group.among}" for label in labels]
 
 
 def if_answered(survey: Agreement, name: str) -> dict[str, Span]:

@@ -191,7 +191,10 @@ class Ratio(Estimate):
         )
 
     def poisoning_bounds(self, malicious: int) -> Interval:
-        """The range of the ratio if so many of the reports are malicious."""
+        """The range of the ratio if so many of the reports are malicious in place of honest ones.
+
+        It is within the possible range, and all of it if honest reports could make the group empty.
+        """
         if self.lies is None or self.lie is None:
             return super().poisoning_bounds(malicious)
         if not self.clear:

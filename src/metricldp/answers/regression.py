@@ -103,7 +103,8 @@ class Regression:
         against = [f"{base} is the reference level of {k}" for k, base in self.base.items()]
         notes = [*against, *self.notes]
         r_squared = f"R^2 {self.r_squared.to_text(confidence_level)}"
-        return "\n".join([self.question, table(rows), r_squared, *notes])
+        title = f"{self.question}, for the {self.target}"
+        return "\n".join([title, table(rows), r_squared, *notes])
 
     def __str__(self) -> str:
         return self.to_text()
@@ -159,7 +160,7 @@ def regression(
 def _result(fitting: Fitting, bases: dict[str, str], notes: tuple[str, ...]) -> Regression:
     people, back = fitting.people, fitting.back()
     names = list(dict.fromkeys(column.name for column in fitting.columns if column.name))
-    question = f"{fitting.y.name} by {', '.join(names)} among {people.group.words}"
+    question = f"{fitting.y.name} by {', '.join(names)}{people.group.among}"
     answers = [
         fitting.combination(
             row,

@@ -86,15 +86,15 @@ class Statistics(WithQuantiles, Tallied):
         return self._by(by, where, "standard deviation of", query, attribute)
 
     def covariance(
-        self, x: str, y: str, where: Where | None = None, *, target: str = RESPONDENTS
+        self, x: str, y: str, where: Where | None = None, *, target: str = POPULATION
     ) -> Estimate:
-        """The covariance of two numeric attributes."""
+        """The covariance of two numeric attributes, of the population by default."""
         return moments.covariance(self, x, y, where, target)._reported()
 
     def correlation(
-        self, x: str, y: str, where: Where | None = None, *, target: str = RESPONDENTS
+        self, x: str, y: str, where: Where | None = None, *, target: str = POPULATION
     ) -> Estimate:
-        """The correlation coefficient of two numeric attributes."""
+        """The correlation coefficient of two numeric attributes, of the population by default."""
         return moments.correlation(self, x, y, where, target)._reported()
 
     def linear_regression(
@@ -104,12 +104,13 @@ class Statistics(WithQuantiles, Tallied):
         where: Where | None = None,
         *,
         base: Mapping[str, str] | None = None,
-        target: str = RESPONDENTS,
+        target: str = POPULATION,
     ) -> Regression:
         """Least squares of the outcome y on the predictors x, numeric and categorical.
 
         Levels are compared with the first one, or with the one that `base` names: {"region":
-        "south"}.
+        "south"}. Errors and p-values are for the population by default; with
+        target="respondents" they leave out the sampling error.
         """
         return regression(self, y, x, where, base, target)
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from metricldp.answers.comparisons import POSITIVE, p_text
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import counted, shown, table
@@ -44,7 +45,7 @@ class AttributeFit:
 
     attribute: str
     pvalue: float
-    """At most so often do honest reports look so strange, whoever sent them."""
+    """At most so often do honest reports look so strange, whoever sent them; at least 2e-308."""
     words: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,7 +54,10 @@ class AttributeFit:
 
 @dataclass(frozen=True)
 class GoodnessOfFit:
-    """A test of whether any respondents could have produced the reports."""
+    """A test of whether any respondents could have produced the reports.
+
+    It cannot detect false responses that are randomized as the survey prescribes.
+    """
 
     n: int
     parts: tuple[AttributeFit, ...]
@@ -79,7 +83,7 @@ class GoodnessOfFit:
 
     def __str__(self) -> str:
         rows = [("attribute", "p-value at most", "smallest p-value for")]
-        rows += [(part.attribute, f"{part.pvalue:.2g}", part.words) for part in self.parts]
+        rows += [(part.attribute, p_text(part.pvalue), part.words) for part in self.parts]
         lines = [table(rows, left=3), f"{counted(self.n, 'report')}: {self._verdict()}"]
         lines += [f"{name} has no goodness-of-fit test" for name in self.untested]
         return "\n".join(lines)
@@ -87,7 +91,7 @@ class GoodnessOfFit:
     def _verdict(self) -> str:
         if self.alarm():
             return "respondents could not have produced these reports (p-value at most 0.001)"
-        return "the reports are consistent with honest respondents"
+        return "no evidence of impossible reports; consistent false responses cannot be detected"
 
 
 def goodness_of_fit(store: Store) -> GoodnessOfFit:
@@ -130,7 +134,11 @@ def _of_integers(name: str, channel: IntegerChannel, seen: Floats) -> AttributeF
             grouped = [np.add.reduceat(part, cuts, axis=0) for part in (seen, chances)]
             found.append(_all_together(grouped[0], grouped[1], f"{_GROUPS} groups of reports"))
     log_p, said = min(found)
-    return AttributeFit(name, math.exp(min(0.0, log_p + math.log(len(found)))), said)
+    return AttributeFit(name, _probability(log_p + math.log(len(found))), said)
+
+
+def _probability(log_p: float) -> float:
+    return max(math.exp(min(0.0, log_p)), POSITIVE)
 
 
 def _of_bits(store: Store, name: str, channel: Channel, chances: Floats) -> AttributeFit:
@@ -148,7 +156,7 @@ def _of_bits(store: Store, name: str, channel: Channel, chances: Floats) -> Attr
     if 1 < bits <= _MOST_PAIRED:
         found.extend(_pairs(both, chances, n))
     log_p, said = min(found)
-    return AttributeFit(name, math.exp(min(0.0, log_p + math.log(len(found)))), said)
+    return AttributeFit(name, _probability(log_p + math.log(len(found))), said)
 
 
 def _pairs(both: Floats, chances: Floats, n: float) -> Iterator[tuple[float, str]]:

@@ -270,5 +270,9 @@ class Tally(Asking, Statistics):
         return decoded.of_store(self.store, where, attribute, public=public)
 
     def goodness_of_fit_test(self) -> GoodnessOfFit:
-        """A test of whether any respondents could have produced these reports."""
+        """A test of whether any respondents could have produced these reports.
+
+        It finds impossible reports, and cannot detect false responses that are randomized as the
+        survey prescribes.
+        """
         return goodness_of_fit(self.store)

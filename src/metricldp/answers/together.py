@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from metricldp.answers.answer import Estimate, barely
+from metricldp.answers.answer import Estimate, barely, notes_of_all
 from metricldp.answers.arithmetic import made_of_all
 from metricldp.answers.brackets import Brackets
 from metricldp.answers.circular import CircularMean, Functions, circular_mean
@@ -195,7 +195,7 @@ def added(answers: Sequence[_A]) -> _A:
         edges = zip(*(one.between or (one, one) for one in answers), strict=True)
         between = tuple(added(list(some)) for some in edges)
         return replace(added([replace(one, between=()) for one in answers]), between=between)
-    notes = tuple(dict.fromkeys(note for one in answers for note in one.notes))
+    notes = notes_of_all(answers)
     if isinstance(first, Ratio):
         return _mean_of_all(answers, notes)  # type: ignore[arg-type, return-value]
     return replace(

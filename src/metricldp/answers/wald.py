@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers.answer import Estimate, barely
-from metricldp.answers.comparisons import p_text
+from metricldp.answers.comparisons import POSITIVE, p_text
 from metricldp.answers.conditions import Where, attributes_in
 from metricldp.answers.moments import check_two
 from metricldp.answers.smooth import Factors, People, Tallied
@@ -47,7 +47,7 @@ class TestResult:
     df: int
     """Degrees of freedom."""
     pvalue: float
-    """Probability of a statistic at least as large under the null hypothesis."""
+    """Probability of a statistic at least as large under the null hypothesis; at least 2e-308."""
     target: str
     notes: tuple[str, ...] = ()
     estimate: Estimate | None = None
@@ -66,7 +66,7 @@ class TestResult:
         """The test in a line or two."""
         found = f"{self.statistic:.2f}, {counted(self.df, 'degree')} of freedom"
         said = f"p-value {p_text(self.pvalue)}: {self.finding}"
-        lines = [f"{self.question}: chi-square {found}, {said}"]
+        lines = [f"{self.question}, for the {self.target}: chi-square {found}, {said}"]
         if self.estimate is not None:
             lines.append(f"{self.estimate.question}: {self.estimate.to_text(confidence_level)}")
         return "\n".join(["; ".join([lines[0], *self.notes]), *lines[1:]])
@@ -116,7 +116,7 @@ def independence(
             f"a table of {sizes} has {df} degrees of freedom, more than {MOST_DEGREES}; use "
             f"wider bars, as with widths={{{longer!r}: 10}}"
         )
-    words = f"test of independence of {one} and {other} among {people.group.words}"
+    words = f"test of independence of {one} and {other}{people.group.among}"
     size = tally._answers([people.group], target)[0]
     notes = people.group.notes
     if df < 1:
@@ -185,7 +185,7 @@ def trend(
         scores = described.numbers(attribute)[0]
     meeting = inside.functions
     size, first, those = people.sums([{}, {attribute: scores}, meeting])
-    words = f"the fraction with {inside.words} along {attribute} among {people.group.words}"
+    words = f"the fraction with {inside.words} along {attribute}{people.group.among}"
     said = f"test of a trend in {words}"
     whole = tally._answers([people.group], target)[0]
     notes = (*people.group.notes, *inside.notes)
@@ -211,4 +211,4 @@ def trend(
 
 def _chi_square_p_value(statistic: float, df: int) -> float:
     """P(a chi-square variable of df degrees of freedom is at least the statistic)."""
-    return float(special.chdtrc(df, statistic)) if df else 1.0
+    return max(float(special.chdtrc(df, statistic)), POSITIVE) if df else 1.0

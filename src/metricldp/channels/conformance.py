@@ -141,7 +141,7 @@ class _Case:
     ) -> None:
         self.channel, self.again, self.metric, self.reports = channel, again, metric, reports
         self.seed, self.size = seed, channel.size
-        self.law = [[channel.probability(x, row) for row in reports] for x in range(channel.size)]
+        self.law = _law(channel)
         self.shares: Floats = np.array(self.law, dtype=np.float64)
         self.functions: Floats = np.random.default_rng(seed).normal(size=(3, channel.size))
 
@@ -149,6 +149,11 @@ class _Case:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededRandomnessWarning)
             return Randomness.seeded(self.seed)
+
+
+def _law(channel: Channel) -> list[list[Fraction]]:
+    reports = channel.every_report()
+    return [[channel.probability(x, row) for row in reports] for x in range(channel.size)]
 
 
 def _probabilities(case: _Case) -> str:
@@ -165,12 +170,16 @@ def _probabilities(case: _Case) -> str:
 
 
 def _loss(case: _Case) -> str:
-    """The worst ratio is what the distribution states, and below e^E, for every two positions."""
+    """The worst ratio is what the distribution states, and below e^E, for every two positions.
+
+    Of memoised reports the ratio is that of the first randomization.
+    """
+    law = _law(case.channel.lifetime)
     ratios = {case.channel.distribution.ratio(*pair) for pair in combinations(range(case.size), 2)}
     if case.channel.distribution.invariance == "all" and len(ratios) > 1:
         return "one ratio for all pairs is stated, but the ratios differ"
     for x, other in combinations(range(case.size), 2):
-        pairs = [pair for pair in zip(case.law[x], case.law[other], strict=True) if any(pair)]
+        pairs = [pair for pair in zip(law[x], law[other], strict=True) if any(pair)]
         if not all(all(pair) for pair in pairs):
             return f"a report of {x} or {other} can come from one of them only"
         worst = max(Fraction(max(pair)) / min(pair) for pair in pairs)
@@ -254,7 +263,7 @@ def _encode(case: _Case) -> str:
     return _surprise(case, [drawn[mixed == x] for x in range(case.size)])
 
 
-def _blur(case: _Case) -> str:
+def _draw(case: _Case) -> str:
     words, bits = Words(case.randomness().draw), case.channel.bits
     drawn = []
     for x in range(case.size):
@@ -275,7 +284,7 @@ _CHECKS: dict[str, Callable[[_Case], str]] = {
     "bits": _field,
     "saved data": _words,
     "encode": _encode,
-    "blur": _blur,
+    "draw": _draw,
 }
 
 

@@ -27,6 +27,7 @@ from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.response import Response
 from metricldp.coins.stream import Randomness
 from metricldp_core import distributions as core
+from metricldp_core.distributions import Invariance
 
 _LISTED = 64
 """Up to so many positions and reports the law of one report is summed up exactly for a proof."""
@@ -99,10 +100,10 @@ class Memoised(IntegerChannel):
         return sum(chances, Fraction(0))
 
     @property
-    def _alike(self) -> bool:
-        """Whether the ratio is the same for all pairs."""
+    def report_invariance(self) -> Invariance:
+        """What the ratio of one report depends on."""
         parts = (self.first.distribution, self.second.distribution)
-        return all(part.invariance == "all" for part in parts)
+        return "all" if all(part.invariance == "all" for part in parts) else "none"
 
     @property
     def _few(self) -> bool:
@@ -124,7 +125,7 @@ class Memoised(IntegerChannel):
         """
         if x == other:
             return Fraction(1)
-        if self._alike:
+        if self.report_invariance == "all":
             here = np.asarray(x)
             return self.probability(x, here) / self.probability(other, here)
         if self._few:

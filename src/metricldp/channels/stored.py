@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -47,13 +48,16 @@ class StoredMechanism(Mechanism):
         return metric
 
 
-def distribution_from(data: Any, size: int, place: str) -> core.Distribution:
-    """The output distribution that a survey file states, for so many positions."""
+def distribution_from(data: Any, sizes: tuple[int, ...], place: str) -> core.Distribution:
+    """The output distribution that a survey file states, on one attribute or cells of several."""
+    size = math.prod(sizes)
     try:
         entry = Entry(data, place)
         found = core.read_distribution(entry, SUPPORTED)
         if found.size != size:
             entry.reject(f"has {found.size:,} positions, the attribute has {size:,}")
+        if found.grid not in ((size,), sizes):
+            entry.reject(f"is not on cells of {' x '.join(map(str, sizes))}")
     except InvalidManifestError as error:
         raise InvalidSpecError(str(error).replace("manifest", "survey file", 1)) from None
     return found

@@ -384,7 +384,7 @@ def manifest(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the manifest for devices, and print its SHA-256, the fingerprint."""
+    """Write the manifest for devices, and print its fingerprint."""
     from metricldp.reports import manifest as manifests
 
     path = survey.with_suffix(manifests.SUFFIX) if output is None else output

@@ -72,7 +72,8 @@ class MemoisedPlan(Mechanism):
         assert isinstance(distribution, core.Memoised)
         first = _named(self.first)
         check_kind(first.name, distribution.first, (distribution.size,))
-        return replace(self, first=first.restored(distribution.first).to_dict())
+        each = positive("each", self.each)
+        return replace(self, first=first.restored(distribution.first).to_dict(), each=each)
 
     name: ClassVar[str] = "memoised"  # type: ignore[misc]
     title: ClassVar[str] = "permanent and instantaneous randomization"  # type: ignore[misc]

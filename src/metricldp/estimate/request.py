@@ -273,6 +273,12 @@ def table_of(result: Any) -> Any:
 _COMMON = tuple(one.name for one in fields(Request))
 
 
+def _population() -> Any:
+    """The field `target` of hypothesis tests of association."""
+    metadata = Request.__dataclass_fields__["target"].metadata
+    return field(default="population", metadata=metadata)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Count(Request):
     """Number of respondents who meet a condition."""
@@ -415,6 +421,7 @@ class Covariance(Request):
     excluded = ("by", "simultaneous")
     x: str = field(metadata=_attribute("Numeric attribute"))
     y: str = field(metadata=_attribute("Another numeric attribute"))
+    target: str = _population()
 
     def result(self, tally: Any) -> Any:
         return tally.covariance(self.x, self.y, self.where, target=self.target)
@@ -428,6 +435,7 @@ class Correlation(Request):
     excluded = ("by", "simultaneous")
     x: str = field(metadata=_attribute("Numeric attribute"))
     y: str = field(metadata=_attribute("Another numeric attribute"))
+    target: str = _population()
 
     def result(self, tally: Any) -> Any:
         return tally.correlation(self.x, self.y, self.where, target=self.target)
@@ -448,6 +456,7 @@ class Regression(Request):
         default=None,
         metadata=_doc("Reference category, such as region=south", role="pairs", metavar="PAIR"),
     )
+    target: str = _population()
 
     def result(self, tally: Any) -> Any:
         return tally.linear_regression(
@@ -468,9 +477,7 @@ class Independence(Request):
         default=None,
         metadata=_doc("Width of bands, such as age=10", number, "PAIR", "pairs"),
     )
-    target: str = field(
-        default="population", metadata=Request.__dataclass_fields__["target"].metadata
-    )
+    target: str = _population()
 
     def result(self, tally: Any) -> Any:
         return tally.independence_test(
@@ -489,9 +496,7 @@ class Trend(Request):
         metadata=_doc("Condition in quotes: the event", role="condition", metavar="WHERE")
     )
     attribute: str = field(metadata=_attribute("Attribute with an order"))
-    target: str = field(
-        default="population", metadata=Request.__dataclass_fields__["target"].metadata
-    )
+    target: str = _population()
 
     def result(self, tally: Any) -> Any:
         return tally.trend_test(self.event, self.attribute, self.where, target=self.target)

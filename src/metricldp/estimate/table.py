@@ -89,6 +89,12 @@ class EstimateTable:
 
     `len(table)` is the number of rows; iteration gives (label, Estimate); `table["north"]` and
     `table[1]` are the estimates of these labels, `table.iloc[0]` that of the first row.
+
+    Exported columns are those of the groups, `estimate`, `std_error`, `ci_low`, `ci_high`, `n` and
+    `note`. `n` is the number of all reports that the row is estimated from, not the size of its
+    group: it is the same in all rows of a tally. Bands have two columns, such as `age_low` and
+    `age_high`, with the edges of left-closed bands: a band printed as "18 to 29" has the edges 18
+    and 30, and the upper edge of the last band may be outside the domain.
     """
 
     def __init__(
@@ -208,7 +214,10 @@ class EstimateTable:
         return np.array([one.pvalue(null) for one in self._estimates], dtype=np.float64)
 
     def poisoning_bounds(self, malicious: int) -> Interval:
-        """The range of each estimate if so many of the reports are malicious, as arrays."""
+        """The range of each estimate if so many of the reports are malicious, as arrays.
+
+        Malicious reports replace honest ones; bounds may be outside the possible range.
+        """
         ends = [one.poisoning_bounds(malicious) for one in self._estimates]
         low, high = (np.array([end[side] for end in ends]) for side in (0, 1))
         return Interval(low, high)

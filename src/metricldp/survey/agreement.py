@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,6 +24,7 @@ from metricldp.basics.text import guess, listed, shown
 from metricldp.channels.base import Channel
 from metricldp.channels.fields import Clear, Field
 from metricldp.channels.mechanism import Mechanism
+from metricldp.channels.memoised import Memoised
 from metricldp.channels.stored import (
     StoredMechanism,
     channel_of,
@@ -221,13 +221,13 @@ class Agreement:
             if numbers[0] is not None:
                 if attribute.is_public or name in grouped or attribute.undecided:
                     raise InvalidSpecError(f"{place}: leave it out, {_ITS_PLACE}")
-                stored[name] = distribution_from(numbers[0], attribute.size, place)
+                stored[name] = distribution_from(numbers[0], (attribute.size,), place)
             elif not attribute.is_public and name not in grouped:
                 _check_designed(name, attribute)
             if (numbers[1] is None) != (attribute.optional is None):
                 raise InvalidSpecError(f"attribute {name} has response if it is optional, else not")
             if numbers[1] is not None:
-                stored[response_of(name)] = distribution_from(numbers[1], 2, place)
+                stored[response_of(name)] = distribution_from(numbers[1], (2,), place)
         joint = {}
         for names, group in groups.items():
             joint[names], place = group.get("mechanism", USUAL), f"group {'+'.join(names)}"
@@ -236,9 +236,9 @@ class Agreement:
                     f"{place} names attributes of the survey in their order: {listed(attributes)}"
                 )
             if "distribution" in group:
-                size = math.prod(attributes[n].size for n in names)
+                sizes = tuple(attributes[n].size for n in names)
                 stored["+".join(names)] = distribution_from(
-                    group["distribution"], size, f"{place}: distribution"
+                    group["distribution"], sizes, f"{place}: distribution"
                 )
             elif registry.mechanism(joint[names], joint=True).name in ON_CELLS:
                 raise InvalidSpecError(f"{place} is not designed; {_DESIGN_IT}")
@@ -250,13 +250,15 @@ class Agreement:
             stored=stored,
             presentation=data.get("presentation"),
         )
-        if certify_steps(survey.client_manifest) <= MOST_VERIFIED:
+        if survey._steps <= MOST_VERIFIED:
             survey.check_guarantee()
         return survey
 
     @cached_property
     def _violation(self) -> str:
         """The first field whose integers break its metric, with its losses; empty if none does."""
+        from metricldp.survey.certify import one_report
+
         for field in self.client_manifest.fields:
             distribution, metric = field.distribution, field.metric
             if distribution is None or metric is None or distribution.kind not in SUPPORTED:
@@ -266,7 +268,18 @@ class Agreement:
             if not proof.holds:
                 loss, allowed = proof.tightest.loss, proof.tightest.limit.allowed
                 return f"{field.name} has a privacy loss of {loss:.9g}, allowed {allowed:.9g}"
+        for name in self.channels:
+            pair = one_report(self, name)
+            if pair is not None and not pair.holds:
+                loss, allowed = pair.loss, pair.limit.allowed
+                return f"one report of {name} has a loss of {loss:.9g}, allowed {allowed:.9g}"
         return ""
+
+    @property
+    def _steps(self) -> int:
+        """About how many elementary steps the proof takes, that of single reports included."""
+        memoised = [c.size for c in self.channels.values() if isinstance(c, Memoised)]
+        return certify_steps(self.client_manifest) + sum(size**3 >> 4 for size in memoised)
 
     def check_guarantee(self) -> None:
         """Raise an error if the integers of the survey break its guarantee; examined once."""
@@ -435,6 +448,20 @@ def checked_presentation(
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a pair, which is not a character and not in UTF-8."""
+
+
+def _with_channel(
+    attribute: Attribute, share: Fraction, stored: Distribution | None
+) -> tuple[Attribute, Metric, Channel]:
+    """An attribute with its mechanism, what its channel has to keep, and the channel."""
+    if stored is not None:
+        attribute, metric = _restored(attribute, stored), _kept(attribute, share)
+        return attribute, metric, channel_of(stored, getattr(attribute.mechanism, "prior", None))
+    attribute, metric = _settled(attribute, share)
+    channel = attribute.mechanism.channel(attribute.size, metric, label=attribute.label)
+    if attribute.mechanism.name not in registry.BUILT_IN:
+        _check_kept(channel, metric, attribute)
+    return attribute, metric, channel
 
 
 def _restored(attribute: Attribute, stored: Distribution) -> Attribute:

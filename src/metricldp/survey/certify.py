@@ -178,7 +178,7 @@ def certify(survey: Agreement) -> Certificate:
             proof = verify.prove(field.name, field.distribution, metric)
         near = proof.tightest
         labels = tuple(_label(survey, names, position) for position in (near.x, near.other))
-        one = _one_report(survey, field.name) if len(names) == 1 else None
+        one = one_report(survey, field.name) if len(names) == 1 else None
         mechanism = survey.mechanisms[names[0]].name
         name = ", ".join(names)
         proofs.append(Proof(name, mechanism, proof, (labels[0], labels[1]), one))
@@ -209,7 +209,7 @@ def _label(survey: Agreement, names: Sequence[str], position: int) -> str:
     return ", ".join(reversed(parts))
 
 
-def _one_report(survey: Agreement, name: str) -> verify.Pair | None:
+def one_report(survey: Agreement, name: str) -> verify.Pair | None:
     """The tightest pair of a single report, if all reports of a value together guarantee less."""
     channel, kept = survey.channels.get(name), survey.kept.get(name)
     if not isinstance(channel, Memoised) or kept is None:
@@ -217,8 +217,10 @@ def _one_report(survey: Agreement, name: str) -> verify.Pair | None:
     alone = survey.mechanisms[name].kept_by_one(channel.size, kept)
     assert alone is not None
     metric = alone.to_core(channel.size)
+    # Pairs that are equivalent for the first randomization need not be so for a report.
+    alike = channel.report_invariance == "all"
     pairs = []
-    for x, other in verify.examined(channel.distribution, metric):
+    for x, other in [metric.smallest()] if alike else metric.generating_pairs():
         limit, ratio = metric.limit(x, other), channel.report_ratio(x, other)
         pairs.append(verify.Pair(x, other, limit, ratio, limit.allows(ratio)))
     return verify.Proof(name, "", tuple(pairs), len(pairs)).tightest

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_UP, Context
 from fractions import Fraction
 from typing import Any
@@ -98,6 +98,15 @@ def close_distance(attribute: Any) -> Fraction | None:
         return None
     distance = decimal_of(attribute.within or attribute.per)
     return distance if attribute.in_bins else max(distance, attribute.step)
+
+
+def _epsilon(field: Field, k: int, **close: Fraction) -> Fraction:
+    """The largest epsilon of two values of attribute k that are close in another sense."""
+    texts: dict[str, Any] = {"within": None, "ratio": None}
+    texts |= {key: str(value) for key, value in close.items()}
+    domains = list(field.domains)
+    domains[k] = replace(domains[k], **texts)
+    return core.close_epsilon(replace(field, domains=tuple(domains)), k)
 
 
 def _length(attribute: Attribute, distance: float | Fraction) -> str:
@@ -324,15 +333,11 @@ def _pairs(survey: Agreement, name: str) -> Iterator[tuple[str, float]]:
     field, _, k = _fields(survey)[name]
     if isinstance(stated, Relative) and not metric.is_uniform:
         percent = plain(100 * stated.by)
-        rows.append(
-            (f"one larger by {percent} %", core.epsilon_by_ratio(field, decimal_of(stated.by), k))
-        )
-        rows.append(("one twice the other", core.epsilon_by_ratio(field, Fraction(1), k)))
+        rows.append((f"one larger by {percent} %", _epsilon(field, k, ratio=decimal_of(stated.by))))
+        rows.append(("one twice the other", _epsilon(field, k, ratio=Fraction(1))))
     elif close_distance(attribute) is not None and not metric.is_uniform:
         lengths = _example_lengths(attribute)
-        rows += [
-            (f"within {_length(attribute, d)}", core.epsilon_within(field, d, k)) for d in lengths
-        ]
+        rows += [(f"within {_length(attribute, d)}", _epsilon(field, k, within=d)) for d in lengths]
     elif (close := close_values(survey, name)) is not None:
         rows.append((close[0].replace(" as for ", " and "), close[1]))
     if not metric.is_uniform:

@@ -49,7 +49,7 @@ from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.distribution import Baseline
 from metricldp_core import distributions as core
-from metricldp_core.exact import power, shortened
+from metricldp_core.exact import power, product
 from metricldp_core.random_words import Words
 
 MOST_CORNERS = 1 << 16
@@ -149,11 +149,10 @@ class Faces(Baseline, JointChannel):
 
     def worst_ratio(self, x: People, other: People) -> Fraction:
         """At most so much: what the partner of a vector of noise costs, step by step."""
-        found = Fraction(1)
-        for d, (a, b) in enumerate(zip(x, other, strict=True)):
-            costs = power(self._distributions[d].step, _others(self.sizes, d) * abs(a - b))
-            found = shortened(found * costs)
-        return found
+        return product(
+            power(self._distributions[d].step, _others(self.sizes, d) * abs(a - b))
+            for d, (a, b) in enumerate(zip(x, other, strict=True))
+        )
 
     @cached_property
     def _distributions(self) -> list[core.Geometric]:
