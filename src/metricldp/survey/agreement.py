@@ -506,21 +506,6 @@ _ITS_PLACE = "which belongs to private attributes that are randomized alone"
 _DESIGN_IT = "write a spec and design it: Survey.design(spec), metricldp design"
 
 
-def _with_channel(
-    attribute: Attribute, share: Fraction, stored: Distribution | None
-) -> tuple[Attribute, Metric, Channel]:
-    """An attribute with its mechanism, the metric of its channel, and the channel."""
-    if stored is not None:
-        attribute = _restored(attribute, stored)
-        prior = getattr(attribute.mechanism, "prior", None)
-        return attribute, _kept(attribute, share), channel_of(stored, prior)
-    attribute, kept = _settled(attribute, share)
-    channel = attribute.mechanism.channel(attribute.size, kept, label=attribute.label)
-    if attribute.mechanism.name not in registry.BUILT_IN:
-        _check_kept(channel, kept, attribute)
-    return attribute, kept, channel
-
-
 def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
     """Everything that says "auto" chosen, so that both sides agree for ever; and what to keep."""
     if attribute.undecided:
