@@ -194,8 +194,7 @@ KINDS = "integer, continuous, ordinal and categorical attributes can be in a gro
         ),
         (
             {("x", "y"): "auto"},
-            "no mechanism 'auto'; choose additive, tight-constraints, extremal, faces, hio, "
-            "hio-hashing, planar",
+            "no mechanism 'auto'; choose additive, tight-constraints, extremal or a plug-in",
         ),
         (
             {("x", "y"): "planar"},
