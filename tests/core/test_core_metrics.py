@@ -134,9 +134,13 @@ def test_distances_of_lines_are_metrics():
 def test_distances_of_large_graphs_are_bounded():
     """Without a table of all shortest paths, the largest distance is a bound for each."""
     size = 730
-    path = Graph(size, F(1), tuple((x, x + 1) for x in range(size - 1)), (1,) * (size - 1))
-    assert path._all is None
-    assert path.distance(0, 1) == path.largest() >= size - 1
+    neighbours = tuple((x, x + 1) for x in range(size - 1))
+    ring = Graph(size, F(1), (*neighbours, (0, size - 1)), (1,) * size)
+    assert ring._all is None
+    assert ring.distance(0, 1) == ring.largest() >= size // 2
+    path = Graph(size, F(1, 2), neighbours, (3,) * (size - 1))
+    assert path.distance(2, 9) == F(21, 2)
+    assert path.largest() == F(3 * (size - 1), 2)
 
 
 def test_sensitive_values_are_at_one_step_of_all_others():
