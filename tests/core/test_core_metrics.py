@@ -124,6 +124,20 @@ def test_generating_pairs_of_lines_are_needed():
             assert not shorter or min(shorter) > line.distance(x, other)
 
 
+def check_formula(line):
+    """Distances as the specification states them."""
+    for d in range(line.size):
+        apart = min(d, line.size - d) if line.ring else d
+        windows = next(k for k in range(line.size + 1) if k * line.width >= apart)
+        far = windows * line.epsilon
+        assert line.at(d) == (far if line.cap is None else min(far, line.cap))
+
+
+def test_distances_of_lines_follow_the_formula():
+    for line in LINES:
+        check_formula(line)
+
+
 def test_distances_of_lines_are_metrics():
     for line in LINES:
         at = [line.at(d) for d in range(line.size)]
