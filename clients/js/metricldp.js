@@ -905,21 +905,21 @@ function graph(entry, size) {
   const step = entry("step", ratio), pair = list(integer(0, size - 1), 2, 2), path = range(size - 1).map((x) => [x, x + 1]);
   const pairs = entry("pairs", list((data) => (pair(data)?.[0] < data?.[1] ? data : undefined), 1, MOST_PAIRS), path);
   const lengths = entry("lengths", list(length, pairs.length, pairs.length)), far = distances(step, lengths);
-  const degrees = Array(size).fill(0);
-  for (const x of pairs.flat()) degrees[x]++;
-  /** Lengths of shortest paths, undefined for positions without a path: pairs are followed to and fro. */
-  const ways = pairs.flatMap(([x, other], k) => [[x, other, lengths[k]], [other, x, lengths[k]]]);
+  const edges = range(size).map(() => []);
+  pairs.forEach(([x, other], k) => {
+    edges[x].push([other, lengths[k]]);
+    edges[other].push([x, lengths[k]]);
+  });
+  /** Lengths of shortest paths, undefined for positions without a path. */
   const distancesFrom = (start) => {
-    const found = Array(size).fill();
+    const found = Array(size).fill(), queue = [start];
     found[start] = 0n;
-    for (let changed = true; changed; ) {
-      changed = false;
-      for (const [x, other, length] of ways.reverse())
-        if (found[x] !== undefined && !(found[other] <= found[x] + length)) {
+    for (const x of queue) // it grows while shorter paths are found
+      for (const [other, length] of edges[x])
+        if (!(found[other] <= found[x] + length)) {
           found[other] = found[x] + length;
-          changed = true;
+          queue.push(other);
         }
-    }
     return found;
   };
   if (new Set(pairs.map(String)).size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
@@ -927,7 +927,7 @@ function graph(entry, size) {
   const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = far(highest(distancesFrom(size >> 1)));
   // Over the middle position any two are at most twice its largest distance apart.
   const largest = all ? far(highest(all.map(highest))) : times(whole(2), farthest);
-  const complete = range(size).filter((x) => degrees[x] === size - 1), sensitive = new Set(complete);
+  const complete = range(size).filter((x) => edges[x].length === size - 1), sensitive = new Set(complete);
   return {
     distance: (x, other) => (all ? far(all[x][other]) : largest),
     largest,
