@@ -924,9 +924,9 @@ function graph(entry, size) {
   };
   if (new Set(pairs.map(String)).size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
   /** All distances, if there are few enough pairs. */
-  const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = far(highest(distancesFrom(size >> 1)));
+  const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = (start) => far(highest(distancesFrom(start)));
   // Over the middle position any two are at most twice its largest distance apart.
-  const largest = all ? far(highest(all.map(highest))) : times(whole(2), farthest);
+  const largest = all ? far(highest(all.map(highest))) : times(whole(2), farthest(size >> 1));
   const complete = range(size).filter((x) => edges[x].length === size - 1), sensitive = new Set(complete);
   return {
     distance: (x, other) => (all ? far(all[x][other]) : largest),
@@ -944,7 +944,7 @@ function graph(entry, size) {
       });
       return groups;
     },
-    /** The largest distance from the middle position. */
+    /** The largest distance from a position. */
     farthest,
     /** Positions at the smallest distance of all others, if all pairs contain one of them. */
     sensitive: new Set(lengths).size < 2 && complete.length < size && pairs.every((pair) => pair.some((x) => sensitive.has(x))) ? complete : [],
@@ -1382,11 +1382,11 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
    */
   const noResponse = () => {
     const last = only.size - 1, distance = along(0);
-    let far = farthest || largest;
+    let far = largest;
     if (stochastic && at) far = distance([BigInt(last), 2n]);
-    else if (at && !ring) {
+    else if (farthest || (at && !ring)) {
       const middle = positionOf(only);
-      far = larger(distance(middle), distance(last - middle));
+      far = farthest ? farthest(middle) : larger(distance(middle), distance(last - middle));
     }
     return plus(smaller(far, across), guaranteeOf(response).across);
   };

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from manifests import manifests
+from random_manifests import random_manifests
 
 from metricldp_core import Device, InvalidValueError, certify
 from metricldp_core.distributions import Memoised
@@ -192,6 +193,19 @@ def facts(each: int, some: int, start=0, step=1) -> Iterator[dict]:
             "certificates": certificates(manifest),
             "reports": list(reports(device, [int(word, 16) for word in digits], count, seed)),
             "values": list(values(device, some, seed)),
+        }
+
+
+def random_facts(count: int, seed=1) -> Iterator[dict]:
+    """Sentences and certificates of random manifests."""
+    for manifest in random_manifests(count, seed):
+        yield {
+            "manifest": manifest.text,
+            "fingerprint": manifest.fingerprint,
+            "sentences": sentences(manifest),
+            "certificates": certificates(manifest),
+            "reports": [],
+            "values": [],
         }
 
 

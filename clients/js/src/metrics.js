@@ -160,9 +160,9 @@ function graph(entry, size) {
   };
   if (new Set(pairs.map(String)).size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
   /** All distances, if there are few enough pairs. */
-  const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = far(highest(distancesFrom(size >> 1)));
+  const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = (start) => far(highest(distancesFrom(start)));
   // Over the middle position any two are at most twice its largest distance apart.
-  const largest = all ? far(highest(all.map(highest))) : times(whole(2), farthest);
+  const largest = all ? far(highest(all.map(highest))) : times(whole(2), farthest(size >> 1));
   const complete = range(size).filter((x) => edges[x].length === size - 1), sensitive = new Set(complete);
   return {
     distance: (x, other) => (all ? far(all[x][other]) : largest),
@@ -180,7 +180,7 @@ function graph(entry, size) {
       });
       return groups;
     },
-    /** The largest distance from the middle position. */
+    /** The largest distance from a position. */
     farthest,
     /** Positions at the smallest distance of all others, if all pairs contain one of them. */
     sensitive: new Set(lengths).size < 2 && complete.length < size && pairs.every((pair) => pair.some((x) => sensitive.has(x))) ? complete : [],
