@@ -303,6 +303,10 @@ class PublicWeight(_Numbers):
     def size(self) -> int:
         return 1 << 64
 
+    @property
+    def middle(self) -> float:
+        return float(self.low)  # in the steps of all values; a weight is never optional
+
     def position_of(self, value: object, clip: bool) -> int:
         return int.from_bytes(struct.pack("<d", self._real(value, clip)), "little")
 

@@ -36,7 +36,6 @@ def shares(made):
 
 def test_cells_lie_row_by_row_with_places_between():
     made = channel()
-    assert made.strides == (4, 1)
     assert made.places.tolist() == [0, 1, 2, 4, 5, 6]
     assert [made.distribution.place(x) for x in range(6)] == made.places.tolist()
     three = Wound.on((2, 1, 2), (2, 2, 3), (tuple(range(12)),), UNIT)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -30,8 +32,11 @@ from metricldp_core import distributions as core
 from metricldp_core.canonical import Entry
 from metricldp_core.distributions import SUPPORTED
 from metricldp_core.errors import InvalidManifestError
+from metricldp_core.exact import WORD
 from metricldp_core.levels import Additive, Extremal
 
+_UNITS, _ROUNDING = 2.0**-62, 1e-5
+"""Integers of noise differ from probabilities by few units, and by at most this part of them."""
 Prior = tuple[float, ...] | None
 
 
@@ -48,16 +53,13 @@ class StoredMechanism(Mechanism):
         return metric
 
 
-def distribution_from(data: Any, sizes: tuple[int, ...], place: str) -> core.Distribution:
-    """The output distribution that a survey file states, on one attribute or cells of several."""
-    size = math.prod(sizes)
+def distribution_from(data: Any, size: int, place: str) -> core.Distribution:
+    """The output distribution that a survey file states, for so many positions."""
     try:
         entry = Entry(data, place)
         found = core.read_distribution(entry, SUPPORTED)
         if found.size != size:
             entry.reject(f"has {found.size:,} positions, the attribute has {size:,}")
-        if found.grid not in ((size,), sizes):
-            entry.reject(f"is not on cells of {' x '.join(map(str, sizes))}")
     except InvalidManifestError as error:
         raise InvalidSpecError(str(error).replace("manifest", "survey file", 1)) from None
     return found
@@ -82,6 +84,16 @@ def check_kind(mechanism: str, stored: core.Distribution, sizes: tuple[int, ...]
         raise InvalidSpecError(
             f"the distribution has sizes {list(stored.sizes)}, needs {list(sizes)}"
         )
+
+
+def check_stated(said: Any, mechanism: Mechanism) -> None:
+    """Reject settings in a survey file that the distribution beside them determines."""
+    for key in said if isinstance(said, Mapping) else ():
+        if key in mechanism.in_distribution:
+            raise InvalidSpecError(
+                f"{key!r} of mechanism {mechanism.name!r} follows from the distribution; "
+                "leave it out"
+            )
 
 
 def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
@@ -111,6 +123,7 @@ def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
             first, second = channel_of(stored.first), channel_of(stored.second)
             return Memoised(cast(IntegerChannel, first), cast(IntegerChannel, second))
         case Additive():
+            _check_levels(stored)
             parts = stored.depths, stored.tops, stored.fall
             if len(stored.sizes) == 1:
                 return Shaped(stored.size, *parts, prior)
@@ -125,6 +138,20 @@ def _threshold(stored: core.Threshold) -> Threshold:
     return (Threshold, ThresholdPaper, ThresholdDummy)[more](stored.size, stored.flips[0])
 
 
+def _check_levels(stored: Additive) -> None:
+    """Reject levels of which a sampler for many respondents rejects more than half of all words."""
+    pairs = zip(stored.depths, stored.levels, strict=True)
+    if min(sum(known[depth] for depth in pattern) for pattern, known in pairs) <= WORD >> 1:
+        raise InvalidSpecError("the levels of a pattern add up to less than half of 2^64")
+
+
+@lru_cache(maxsize=1 << 10)
 def _geometric(stored: core.Geometric) -> Geometric:
+    """Geometric noise; estimators rely on all of its integers being those of one epsilon."""
     noise = GeometricNoise(stored.zero, stored.digits, stored.block)
-    return Geometric(stored.size, noise.epsilon, noise)
+    epsilon = noise.epsilon
+    digits = (1 / (1 + math.exp(epsilon * (1 << j))) for j in range(len(noise.digits)))
+    pairs = zip((noise.zero, *noise.digits), (math.tanh(epsilon / 2), *digits), strict=True)
+    if any(abs(number / WORD - p) > _UNITS + p * _ROUNDING for number, p in pairs):
+        raise InvalidSpecError("noise whose probabilities are not geometric has no estimator")
+    return Geometric(stored.size, epsilon, noise)

@@ -29,6 +29,7 @@ from metricldp.channels.stored import (
     StoredMechanism,
     channel_of,
     check_kind,
+    check_stated,
     distribution_from,
 )
 from metricldp.design import registry
@@ -219,13 +220,13 @@ class Agreement:
             if numbers[0] is not None:
                 if attribute.is_public or name in grouped or attribute.undecided:
                     raise InvalidSpecError(f"{place}: leave it out, {_ITS_PLACE}")
-                stored[name] = distribution_from(numbers[0], (attribute.size,), place)
+                stored[name] = distribution_from(numbers[0], attribute.size, place)
             elif not attribute.is_public and name not in grouped:
                 _check_designed(name, attribute)
             if (numbers[1] is None) != (attribute.optional is None):
                 raise InvalidSpecError(f"attribute {name} has response if it is optional, else not")
             if numbers[1] is not None:
-                stored[response_of(name)] = distribution_from(numbers[1], (2,), place)
+                stored[response_of(name)] = distribution_from(numbers[1], 2, place)
         joint = {}
         for names, group in groups.items():
             joint[names], place = group.get("mechanism", USUAL), f"group {'+'.join(names)}"
@@ -233,12 +234,14 @@ class Agreement:
                 raise InvalidSpecError(
                     f"{place} names attributes of the survey in their order: {listed(attributes)}"
                 )
+            mechanism = registry.mechanism(joint[names], joint=True)
             if "distribution" in group:
+                check_stated(joint[names], mechanism)
                 sizes = tuple(attributes[n].size for n in names)
                 stored["+".join(names)] = distribution_from(
                     group["distribution"], sizes, f"{place}: distribution"
                 )
-            elif registry.mechanism(joint[names], joint=True).name in ON_CELLS:
+            elif mechanism.name in ON_CELLS:
                 raise InvalidSpecError(f"{place} is not designed; {_DESIGN_IT}")
         norm = data.get("norm")
         survey = cls.fixed(
@@ -249,7 +252,7 @@ class Agreement:
             presentation=data.get("presentation"),
         )
         if survey._steps <= MOST_VERIFIED:
-            survey.check_guarantee()
+            survey._check_guarantee()
         return survey
 
     @cached_property
@@ -279,7 +282,7 @@ class Agreement:
         memoised = [c.size for c in self.channels.values() if isinstance(c, Memoised)]
         return certify_steps(self.client_manifest) + sum(size**3 >> 4 for size in memoised)
 
-    def check_guarantee(self) -> None:
+    def _check_guarantee(self) -> None:
         """Raise an error if the integers of the survey break its guarantee; examined once."""
         if self._violation:
             raise InvalidSpecError(
@@ -475,6 +478,7 @@ def _restored(attribute: Attribute, stored: Distribution) -> Attribute:
         if registry.asks_for_best(said) is not None:
             raise InvalidSpecError("name the mechanism of the distribution")
         found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
+        check_stated(said, found)
         check_kind(found.name, stored, (attribute.size,))
         found = found.beside(decimal_of(attribute.epsilon)).restored(stored)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
