@@ -102,6 +102,10 @@ class _Numbers(Domain):
     high: Any = 1
     cyclic: bool = False
 
+    @property
+    def middle(self) -> int | float:
+        return float(self.low + (self.high - self.low) / 2)
+
     def _within(self, number: Any, clip: bool) -> Any:
         """The number, or the nearest end if it is clipped; values of a ring are not clipped."""
         nearest = min(max(number, self.low), self.high)
@@ -219,10 +223,6 @@ class Bins(_Numbers):
     def size(self) -> int:
         return self.bins or len(self.given) - 1
 
-    @property
-    def middle(self) -> float:
-        return float(self.low + (self.high - self.low) / 2)
-
     @cached_property
     def edges(self) -> tuple[float, ...]:
         if self.given:
@@ -271,10 +271,6 @@ class Points(_Numbers):
     @property
     def size(self) -> int:
         return self.points
-
-    @property
-    def middle(self) -> float:
-        return float(self.low + (self.high - self.low) / 2)
 
     def position_of(self, value: object, clip: bool) -> int:
         steps = (self._real(value, clip) - self.low) / (self.high - self.low) * (self.points - 1)
@@ -459,6 +455,7 @@ def as_name(value: Any) -> Any:
 
 def is_missing(value: Any) -> bool:
     """Whether a response is missing: None, NaN or blank text. The same steps for all."""
+    value = scalar(value)
     nothing = (value is None) | (type(value).__name__ in _MISSING)
     nan = math.isnan((0.0, value)[isinstance(value, float)])
     no_decimal = (_ZERO, value)[isinstance(value, Decimal)].is_nan()
