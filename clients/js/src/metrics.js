@@ -94,15 +94,15 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
   /** The generating differences in rising order, in ranges of equal distance. */
   const ranges = () => {
     const [n, d] = width, end = BigInt(widest), most = cap ? floorOf(over(cap, epsilon)) : end;
-    const found = [[1n, n / d < end ? n / d : end]];
+    const parts = [[1n, n / d < end ? n / d : end]];
     let least = n % d;
     for (let k = 2n; k <= most && least && (k * n) / d <= end; k++)
       if ((k * n) % d < least) {
         least = (k * n) % d;
-        found.push([(k * n) / d, (k * n) / d]);
+        parts.push([(k * n) / d, (k * n) / d]);
       }
-    if (cap) found.push([(n * most) / d + 1n, end]);
-    return found.map((range) => range.map(Number)).filter(([first, last]) => first <= last);
+    if (cap) parts.push([(n * most) / d + 1n, end]);
+    return parts.map((part) => part.map(Number)).filter(([first, last]) => first <= last);
   };
   return {
     epsilon,
@@ -148,15 +148,15 @@ function graph(entry, size) {
   });
   /** Lengths of shortest paths, undefined for positions without a path. */
   const distancesFrom = (start) => {
-    const found = Array(size).fill(), queue = [start];
-    found[start] = 0n;
+    const shortest = Array(size).fill(), queue = [start];
+    shortest[start] = 0n;
     for (const x of queue) // it grows while shorter paths are found
       for (const [other, length] of edges[x])
-        if (!(found[other] <= found[x] + length)) {
-          found[other] = found[x] + length;
+        if (!(shortest[other] <= shortest[x] + length)) {
+          shortest[other] = shortest[x] + length;
           queue.push(other);
         }
-    return found;
+    return shortest;
   };
   if (new Set(pairs.map(String)).size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
   /** All distances, if there are few enough pairs. */
@@ -171,11 +171,11 @@ function graph(entry, size) {
       const groups = [];
       pairs.forEach((pair, k) => {
         if (lengths[k] !== lengths[k - 1]) {
-          const list = [];
-          groups.push({ list, limit: limitOf(far(lengths[k])), pairs: () => list, widest: pair });
+          const members = [];
+          groups.push({ members, limit: limitOf(far(lengths[k])), pairs: () => members, widest: pair });
         }
         const group = groups.at(-1), [x, other] = group.widest;
-        group.list.push(pair);
+        group.members.push(pair);
         if (pair[1] - pair[0] > other - x) group.widest = pair;
       });
       return groups;
