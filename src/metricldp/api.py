@@ -105,7 +105,7 @@ class Survey(Agreement):
         passes its own.
         """
         _check_asked(randomness, clip=clip, shuffle=shuffle)
-        self.check_guarantee()
+        self._check_guarantee()
         return encode.encode(self, data, randomness=randomness, clip=clip, shuffle=shuffle)
 
     def report(

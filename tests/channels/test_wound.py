@@ -156,7 +156,7 @@ def test_no_pair_of_cells_stands_for_others_of_the_same_difference():
     for metric in (core.Line(6, Fraction(1)), core.Uniform(6, Fraction(1))):
         pairs = list(examined(made.distribution, metric))
         assert pairs == list(metric.generating_pairs())
-        assert steps(made.distribution, metric) == len(pairs) * made.outputs
+        assert steps(made.distribution, metric) >= len(pairs) * made.outputs
     ratios = {made.distribution.ratio(x, x + 1) for x in range(made.size - 1)}
     assert len(ratios) > 1
 

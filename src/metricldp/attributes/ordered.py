@@ -117,7 +117,12 @@ class OnLine(Attribute):
         width = ceil_of(steps) if whole else steps
         epsilon = decimal_of(self.epsilon)
         farthest = self.size - 1 if around is None else around // 2
-        return Uniform(epsilon) if width >= farthest else Window(epsilon, width, around=around)
+        if width >= farthest:
+            return Uniform(epsilon)
+        if self.rounded_at_random and width == 1:
+            # A manifest states epsilon for each step then, which is at least as strong.
+            return Line(epsilon)
+        return Window(epsilon, width, around=around)
 
     @cached_property
     def is_cyclic(self) -> bool:

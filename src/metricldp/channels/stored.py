@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -79,10 +80,25 @@ def check_kind(mechanism: str, stored: core.Distribution, sizes: tuple[int, ...]
         raise InvalidSpecError(
             f"mechanism {mechanism!r} has a distribution {kind!r}, not {stored.kind!r}"
         )
+    bits = isinstance(stored, core.Threshold) and _threshold(stored).mechanism
+    if bits and mechanism in _KINDS and bits != mechanism:
+        raise InvalidSpecError(
+            f"mechanism {mechanism!r} does not have {stored.bits:,} bits for {stored.size:,} values"
+        )
     if isinstance(stored, Additive) and stored.sizes != sizes:
         raise InvalidSpecError(
             f"the distribution has sizes {list(stored.sizes)}, needs {list(sizes)}"
         )
+
+
+def check_stated(said: Any, mechanism: Mechanism) -> None:
+    """Reject settings in a survey file that the distribution beside them determines."""
+    for key in said if isinstance(said, Mapping) else ():
+        if key in mechanism.in_distribution:
+            raise InvalidSpecError(
+                f"{key!r} of mechanism {mechanism.name!r} follows from the distribution; "
+                "leave it out"
+            )
 
 
 def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from metricldp.basics.errors import CertificateError
 from metricldp.coins.draws import bernoullis, words_for
 from metricldp.coins.stream import Randomness, Words
-from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of, log_of
+from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 _CROWD = 1 << 16
 """People who get their noise together, with few calls for all of them."""
@@ -73,7 +74,10 @@ class GeometricNoise:
     @property
     def epsilon(self) -> float:
         """The epsilon per step that the probability of a whole block implies."""
-        return log_of(Fraction(WORD, self.block)) / self.length
+        missing = WORD - self.block
+        if 2 * missing < WORD:
+            return -math.log1p(-missing / WORD) / self.length
+        return math.log(WORD / self.block) / self.length
 
     def blur(
         self, randomness: Randomness, positions: npt.NDArray[Any], size: int, out: npt.NDArray[Any]
