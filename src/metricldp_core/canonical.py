@@ -18,6 +18,8 @@ from typing import Any, NoReturn
 from metricldp_core.errors import InvalidManifestError
 
 LARGEST_NUMBER = 1 << 53
+MOST_ITEMS = 1 << 19
+"""Items of all lists of a manifest together, so that it is read in a moment."""
 LARGEST_FRACTION = 1 << 40
 """Of distances, which are logarithms, and of widths."""
 _WORD = re.compile("[0-9a-f]{16}")
@@ -28,16 +30,16 @@ def canonical(data: Any) -> str:
     """The canonical text of plain data: mappings, lists, strings, numbers, true, false and null."""
     if isinstance(data, str):
         return _text(data)
-    if isinstance(data, Mapping):
-        keys = sorted(data, key=lambda key: key.encode("utf-16-be"))
-        return "{" + ",".join(f"{_text(key)}:{canonical(data[key])}" for key in keys) + "}"
+    if type(data) in (int, float):
+        return _number(data)
     if isinstance(data, list | tuple):
-        return "[" + ",".join(canonical(item) for item in data) + "]"
+        return "[" + ",".join(map(canonical, data)) + "]"
     if data is None or isinstance(data, bool):
         return json.dumps(data)
-    if type(data) not in (int, float):
+    if not isinstance(data, Mapping):
         raise TypeError(f"{type(data).__name__} is not plain data; use Python's own numbers")
-    return _number(data)
+    keys = sorted(data, key=lambda key: key.encode("utf-16-be"))
+    return "{" + ",".join(f"{_text(key)}:{canonical(data[key])}" for key in keys) + "}"
 
 
 _text = json.JSONEncoder(ensure_ascii=False).encode
@@ -49,6 +51,8 @@ def _number(number: float) -> str:
         raise ValueError(f"{number} is not a number in every language")
     if number == int(number) and abs(number) <= LARGEST_NUMBER:
         return str(int(number))
+    if "e" not in (text := repr(number)):
+        return text.removesuffix(".0")
     sign, digits, exponent = Decimal(repr(float(number))).normalize().as_tuple()
     text, point = "".join(map(str, digits)), len(digits) + int(exponent)
     if -6 < point <= 0:
@@ -93,8 +97,9 @@ class Entry:
     `done` raises an error if a key has not been read, so nothing in a manifest is ignored.
     """
 
-    def __init__(self, data: object, path: str) -> None:
+    def __init__(self, data: object, path: str, within: Entry | None = None) -> None:
         self.path = path
+        self._left: list[int] = [MOST_ITEMS] if within is None else within._left
         if not isinstance(data, dict):
             self.reject("is not an object")
         self._rest = dict(data)
@@ -106,6 +111,12 @@ class Entry:
         for key in self._rest:
             self.reject(f"has an unknown key {key!r:.40}")
 
+    def charge(self, items: int) -> None:
+        """Count what takes about as long as to read so many items of a list."""
+        self._left[0] -= items
+        if self._left[0] < 0:
+            self.reject(f"takes too long to read: more than {MOST_ITEMS:,} items in all")
+
     def has(self, key: str) -> bool:
         return key in self._rest
 
@@ -115,12 +126,13 @@ class Entry:
         return self._rest.pop(key)
 
     def entry(self, key: str) -> Entry:
-        return Entry(self.any(key), f"{self.path}.{key}")
+        return Entry(self.any(key), f"{self.path}.{key}", self)
 
     def list(self, key: str, least: int, most: int) -> list[Any]:
         found = self.any(key)
         if not isinstance(found, list) or not least <= len(found) <= most:
             self.reject(f"needs {key}, a list of {least:,} to {most:,}")
+        self.charge(len(found))
         return found
 
     def text(self, key: str) -> str:
@@ -170,6 +182,7 @@ class Entry:
 
     def fraction_of(self, found: object, key: str) -> Fraction:
         """A positive fraction in lowest terms, as text such as 3/2."""
+        self.charge(len(found) >> 4 if isinstance(found, str) else 0)
         matches = isinstance(found, str) and _FRACTION.fullmatch(found)
         fraction = Fraction(str(found)) if matches else Fraction(0)
         if not 0 < fraction <= LARGEST_FRACTION or str(fraction) != found:

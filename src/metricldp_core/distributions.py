@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, groupby
 from math import log
 from typing import Any, ClassVar, Literal, Self
 
 from metricldp_core.canonical import Entry, word
-from metricldp_core.exact import CERTAIN, WORD, power, product
+from metricldp_core.exact import CERTAIN, WORD, power, product, upper
 from metricldp_core.random_words import Words
 
 MOST_POSITIONS = 1 << 20
@@ -39,8 +40,8 @@ class Distribution(ABC):
     kind: ClassVar[str]
     size: int
     bits: int
-    cost: int = 1
-    """About how many elementary steps one likelihood ratio takes."""
+    rises: bool = False
+    """Whether a ratio that depends on a difference does not fall as the difference grows."""
 
     @property
     def invariance(self) -> Invariance:
@@ -69,6 +70,13 @@ class Distribution(ABC):
     @abstractmethod
     def largest_ratio(self) -> Fraction:
         """Return an upper bound of `ratio` over all pairs of positions."""
+
+    def work(self, pairs: int) -> int:
+        """About how many elementary steps the ratios of so many pairs take.
+
+        A step is one report of a table.
+        """
+        return pairs
 
     def is_possible(self, report: int) -> bool:
         """Whether an integer of `bits` bits can be a report."""
@@ -159,6 +167,7 @@ class Threshold(Distribution):
     flips: tuple[int, ...]
 
     kind: ClassVar[str] = "threshold"
+    rises = True
 
     @property
     def bits(self) -> int:  # type: ignore[override]
@@ -173,32 +182,33 @@ class Threshold(Distribution):
         return "difference" if self._equal else "none"
 
     def draw(self, position: int, words: Words) -> int:
-        flipped = 0
-        for k, flip in enumerate(self.flips):
-            flipped |= words.below(flip) << k
+        flipped = packed(words.below(flip) for flip in self.flips)
         return flipped ^ (1 << self.bits) - (1 << position)
 
     def ratio(self, x: int, other: int) -> Fraction:
         first, end = min(x, other), max(x, other)
         if self._equal:
-            return power(self._ratios[0], end - first)
+            return product([power(self._ratios[0], end - first)])
         return product(self._ratios[first:end])
 
     @cached_property
-    def _ratios(self) -> list[Fraction]:
-        known = {flip: quotient(WORD - flip, flip) for flip in set(self.flips)}
+    def _ratios(self) -> list[int]:
+        known = {flip: upper(quotient(WORD - flip, flip)) for flip in set(self.flips)}
         return [known[flip] for flip in self.flips]
 
     def largest_ratio(self) -> Fraction:
         return self.ratio(0, self.size - 1)
 
+    def work(self, pairs: int) -> int:
+        return pairs if self._equal else 8 * pairs * self.bits
+
     def to_data(self) -> dict[str, Any]:
-        return {"kind": self.kind, "size": self.size, "flips": runs(map(word, self.flips))}
+        return {"kind": self.kind, "size": self.size, "flips": runs(self.flips, word)}
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
         size = entry.whole("size", 2, MOST_POSITIONS)
-        flips = read_probabilities(entry, "flips", MOST_BITS)
+        flips = read_runs(entry, "flips", MOST_BITS, entry.probability_of)
         if not size - 1 <= len(flips) <= size + 1:
             entry.reject(f"has {len(flips):,} flips for {size:,} positions")
         return cls(size, flips)
@@ -228,43 +238,46 @@ class Unary(Distribution):
 
     @property
     def invariance(self) -> Invariance:
-        return "all" if len(set(self._bit_ratios)) == 1 else "none"
+        return "all" if len(set(self._bit_ratios.values())) == 1 else "none"
 
     def draw(self, position: int, words: Words) -> int:
-        report = 0
-        for k, probability in enumerate(self.other):
-            report |= words.below(probability) << k
+        report = packed(words.below(probability) for probability in self.other)
         own = words.below(self.own[position])
         return report & ~(1 << position) | own << position
 
     def ratio(self, x: int, other: int) -> Fraction:
         if x == other:
             return Fraction(1)
-        (up, down), (other_up, other_down) = self._bit_ratios[x], self._bit_ratios[other]
+        (up, down), (other_up, other_down) = (
+            self._bit_ratios[self.own[k], self.other[k]] for k in (x, other)
+        )
         return max(up * other_down, other_up * down)
 
     @cached_property
-    def _bit_ratios(self) -> list[tuple[Fraction, Fraction]]:
-        """Of each bit: its largest contribution to the ratio for its value, and against it."""
-        pairs = list(zip(self.own, self.other, strict=True))
+    def _bit_ratios(self) -> dict[tuple[int, int], tuple[Fraction, Fraction]]:
+        """By own and other: the largest contributions of a bit for its value, and against it."""
         known = {}
-        for p, q in set(pairs):
+        for p, q in set(zip(self.own, self.other, strict=True)):
             one, zero = fraction(p, q), fraction(WORD - p, WORD - q)
             known[p, q] = max(one, zero), max(fraction(q, p), fraction(WORD - q, WORD - p))
-        return [known[pair] for pair in pairs]
+        return known
 
     def largest_ratio(self) -> Fraction:
-        return max(up for up, _ in self._bit_ratios) * max(down for _, down in self._bit_ratios)
+        ups, downs = zip(*self._bit_ratios.values(), strict=True)
+        return Fraction(max(ups) * max(downs))
 
     def to_data(self) -> dict[str, Any]:
-        own, other = (runs(map(word, part)) for part in (self.own, self.other))
+        own, other = (runs(part, word) for part in (self.own, self.other))
         return {"kind": self.kind, "own": own, "other": other}
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
-        own, other = (read_probabilities(entry, key, MOST_POSITIONS) for key in ("own", "other"))
+        own, other = (
+            read_runs(entry, key, MOST_POSITIONS, entry.probability_of) for key in ("own", "other")
+        )
         if not 2 <= len(own) == len(other):
             entry.reject("needs own and other of equal length, at least 2")
+        entry.charge(len(set(zip(own, other, strict=True))) << 4)  # their ratios
         return cls(len(own), own, other)
 
 
@@ -295,6 +308,7 @@ class Geometric(OneInteger):
     block: int
 
     kind: ClassVar[str] = "geometric"
+    rises = True
 
     @property
     def outputs(self) -> int:  # type: ignore[override]
@@ -319,7 +333,11 @@ class Geometric(OneInteger):
         return magnitude * (1 - 2 * negative) * (not zero)
 
     def ratio(self, x: int, other: int) -> Fraction:
-        return power(self.step, abs(x - other))
+        return product([self.upper_ratio(abs(x - other))])
+
+    def upper_ratio(self, steps: int) -> int:
+        """The ratio of positions so many steps apart, in units of 2^-256."""
+        return power(upper(self.step), steps)
 
     @cached_property
     def step(self) -> Fraction:
@@ -347,8 +365,12 @@ class Geometric(OneInteger):
 
     @classmethod
     def read(cls, entry: Entry, most: int = MOST_POSITIONS) -> Self:
+        entry.charge(1 << 5)  # its ratio
         size, zero = entry.whole("size", 2, most), entry.probability("zero", 1)
-        return cls(size, zero, entry.probabilities("digits", 0, 63), entry.probability("block", 1))
+        digits, block = entry.probabilities("digits", 0, 63), entry.probability("block", 1)
+        if block > WORD >> 1:
+            entry.reject("has a block above 1/2, so that a draw could read many words")
+        return cls(size, zero, digits, block)
 
 
 @dataclass(frozen=True)
@@ -431,10 +453,6 @@ class Matrix(Distribution):
     def bits(self) -> int:  # type: ignore[override]
         return sum(row.noise.bits for row in self.rows)
 
-    @property
-    def cost(self) -> int:  # type: ignore[override]
-        return len(self.rows)
-
     def draw(self, position: int, words: Words) -> int:
         report = start = 0
         for row in self.rows:
@@ -458,19 +476,27 @@ class Matrix(Distribution):
         reaches = (max(row.entries) - min(row.entries) for row in self.rows)
         return product(self._power(k, steps) for k, steps in enumerate(reaches))
 
-    def _power(self, k: int, steps: int) -> Fraction:
-        """The ratio of entries of row k that differ by so many steps."""
+    def work(self, pairs: int) -> int:
+        powers = 0
+        for row in self.rows:
+            entries = set(row.entries)
+            reach = max(entries) - min(entries)
+            powers += min(pairs, reach, len(entries) ** 2 >> 1) * reach.bit_length()
+        return 2 * pairs * len(self.rows) + 16 * powers
+
+    def _power(self, k: int, steps: int) -> int:
+        """The ratio of entries of row k that differ by so many steps, in units of 2^-256."""
         if (k, steps) not in self._powers:
-            self._powers[k, steps] = self.rows[k].noise.ratio(0, steps)
+            self._powers[k, steps] = self.rows[k].noise.upper_ratio(steps)
         return self._powers[k, steps]
 
     @cached_property
-    def _powers(self) -> dict[tuple[int, int], Fraction]:
+    def _powers(self) -> dict[tuple[int, int], int]:
         return {}
 
     def to_data(self) -> dict[str, Any]:
         rows = [
-            {"entries": runs(row.entries), "low": row.low, **row.noise.to_data()}
+            {"entries": runs(row.entries, int), "low": row.low, **row.noise.to_data()}
             for row in self.rows
         ]
         for row in rows:
@@ -481,14 +507,12 @@ class Matrix(Distribution):
     def read(cls, entry: Entry) -> Self:
         rows = []
         for k, data in enumerate(entry.list("rows", 1, 1 << 14)):
-            row = Entry(data, f"{entry.path}.rows[{k}]")
+            row = Entry(data, f"{entry.path}.rows[{k}]", entry)
             low = row.whole("low", -LARGEST_ENTRY, LARGEST_ENTRY)
-            entries = read_runs(row, "entries", 1 << 12)
             noise = Geometric.read(row, 1 << 32)
+            inside = partial(row.whole_of, least=low, most=low + noise.size - 1)
+            rows.append(Row(read_runs(row, "entries", 1 << 12, inside), low, noise))
             row.done()
-            for value in entries:
-                row.whole_of(value, "entries", low, low + noise.size - 1)
-            rows.append(Row(tuple(entries), low, noise))
         size = len(rows[0].entries)
         if size < 2 or any(len(row.entries) != size for row in rows):
             entry.reject("needs rows of equal length, at least 2")
@@ -522,8 +546,8 @@ class Memoised(OneInteger):
         return self.second.outputs
 
     @property
-    def cost(self) -> int:  # type: ignore[override]
-        return self.first.cost
+    def rises(self) -> bool:  # type: ignore[override]
+        return self.first.rises
 
     @property
     def invariance(self) -> Invariance:
@@ -537,6 +561,9 @@ class Memoised(OneInteger):
 
     def largest_ratio(self) -> Fraction:
         return self.first.largest_ratio()
+
+    def work(self, pairs: int) -> int:
+        return self.first.work(pairs)
 
     def to_data(self) -> dict[str, Any]:
         first, second = self.first.to_data(), self.second.to_data()
@@ -577,10 +604,6 @@ class Table(OneInteger):
     def outputs(self) -> int:  # type: ignore[override]
         return len(self.weights[0])
 
-    @property
-    def cost(self) -> int:  # type: ignore[override]
-        return self.outputs
-
     @cached_property
     def _cumulative(self) -> list[list[int]]:
         return [list(accumulate(row)) for row in self.weights]
@@ -602,6 +625,9 @@ class Table(OneInteger):
     def largest_ratio(self) -> Fraction:
         columns = zip(*self.weights, strict=True)
         return max(quotient(max(column), min(column)) for column in columns)
+
+    def work(self, pairs: int) -> int:
+        return pairs * self.outputs
 
     def to_data(self) -> dict[str, Any]:
         return {"kind": self.kind, "weights": [list(map(word, row)) for row in self.weights]}
@@ -643,28 +669,28 @@ def fraction(a: int, b: int) -> Fraction:
     return Fraction(a, b)
 
 
-def runs(values: Any) -> list[list[Any]]:
+def packed(bits: Iterable[bool]) -> int:
+    """The integer with these bits, the lowest first; the same time for each."""
+    return int("".join("01"[bit] for bit in bits)[::-1], 2)
+
+
+def runs(values: Sequence[int], write: Callable[[int], Any]) -> list[list[Any]]:
     """Equal neighbours together: [value, count] for each run."""
-    return [[value, len(list(group))] for value, group in groupby(values)]
+    return [[write(value), len(list(group))] for value, group in groupby(values)]
 
 
-def read_runs(entry: Entry, key: str, most: int) -> list[Any]:
+def read_runs(
+    entry: Entry, key: str, most: int, read: Callable[[Any, str], int]
+) -> tuple[int, ...]:
     """The values of runs, at most so many."""
-    values: list[Any] = []
-    before: object = None
+    values: list[int] = []
     for run in entry.list(key, 1, most):
-        if not isinstance(run, list) or len(run) != 2 or run[0] == before:
-            entry.reject(f"needs {key}, a list of different neighbouring [value, count]")
-        before = run[0]
-        values += [run[0]] * entry.whole_of(run[1], key, 1, most - len(values))
-    return values
-
-
-def read_probabilities(entry: Entry, key: str, most: int) -> tuple[int, ...]:
-    """Probabilities that `runs` wrote."""
-    texts = read_runs(entry, key, most)
-    known = {text: entry.probability_of(text, key) for text, _ in groupby(texts)}
-    return tuple(known[text] for text in texts)
+        if not isinstance(run, list) or len(run) != 2:
+            entry.reject(f"needs {key}, a list of [value, count]")
+        count = entry.whole_of(run[1], key, 1, most - len(values))
+        entry.charge(count >> 3)
+        values += [read(run[0], key)] * count
+    return tuple(values)
 
 
 SUPPORTED: dict[str, type[Distribution]] = {

@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 WORD = 1 << 64
 """Probabilities are integers over this denominator, everywhere."""
-_PLACES = 512
-"""Binary places to which products of ratios are rounded up."""
-_UNIT = 1 << _PLACES
-CERTAIN = Fraction(1 << 4096)
+CERTAIN = Fraction(1 << 2048)
 """Stands for this ratio and all above it, and for positions that a report distinguishes with
 certainty. No distance allows it."""
+_PLACES = 256
+"""Binary places to which products of ratios are rounded up."""
+_MOST = CERTAIN.numerator << _PLACES
 _PRECISIONS = (256, 1024)
 """Binary digits of an enclosure of e^E, until it decides."""
 
@@ -95,30 +95,28 @@ def log_of(ratio: Fraction) -> float:
     return math.log(above) - math.log(below)
 
 
-def product(ratios: Iterable[Fraction]) -> Fraction:
-    """The product of ratios of at least 1, rounded up to 512 binary places, at most CERTAIN."""
-    result = _UNIT
-    for ratio in ratios:
-        result = _times(result, _units(ratio))
-    return Fraction(result, _UNIT)
+def upper(ratio: Fraction) -> int:
+    """A ratio of at least 1 in units of 2^-256, rounded up, at most CERTAIN."""
+    return min(ceil_of(ratio * (1 << _PLACES)), _MOST)
 
 
-def power(ratio: Fraction, exponent: int) -> Fraction:
-    """ratio^exponent for a ratio of at least 1, rounded up in the same way."""
-    result, square = _UNIT, _units(ratio)
+def power(ratio: int, exponent: int) -> int:
+    """ratio^exponent in units of 2^-256, rounded up, at most CERTAIN."""
+    result = 1 << _PLACES
     while exponent:
         if exponent & 1:
-            result = _times(result, square)
-        square, exponent = _times(square, square), exponent >> 1
-    return Fraction(result, _UNIT)
+            result = _times(result, ratio)
+        ratio, exponent = _times(ratio, ratio), exponent >> 1
+    return result
 
 
-def _units(ratio: Fraction) -> int:
-    return -(-ratio.numerator * _UNIT // ratio.denominator)
+def product(ratios: Iterable[int]) -> Fraction:
+    """The product of ratios in units of 2^-256, rounded up, at most CERTAIN."""
+    return Fraction(reduce(_times, ratios, 1 << _PLACES), 1 << _PLACES)
 
 
 def _times(one: int, other: int) -> int:
-    return min(-(-one * other >> _PLACES), CERTAIN.numerator << _PLACES)
+    return min(-(-one * other >> _PLACES), _MOST)
 
 
 def decimal_of(number: float) -> Fraction:

@@ -30,8 +30,6 @@ from metricldp_core.random_words import Words
 
 Shape = tuple[int, ...]
 DEEPEST = 1 << 14
-MOST_DEPTHS = 1 << 20
-"""Depths of all shapes together."""
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -120,10 +118,6 @@ class Additive(OneInteger):
         return len(self.depths) * self.ring
 
     @property
-    def cost(self) -> int:  # type: ignore[override]
-        return self.outputs
-
-    @property
     def invariance(self) -> Invariance:
         return "difference"
 
@@ -173,6 +167,9 @@ class Additive(OneInteger):
         """Return the ratio of the highest and the lowest level."""
         return max(Fraction(known[0], known[-1]) for known in self.levels)
 
+    def work(self, pairs: int) -> int:
+        return 2 * pairs * self.outputs
+
     def to_data(self) -> dict[str, Any]:
         grid = {"sizes": list(self.sizes), "lengths": list(self.lengths)}
         return {"kind": self.kind, **grid, **shapes_data(self.depths, self.tops, self.fall)}
@@ -201,13 +198,10 @@ def shapes_data(depths: Iterable[Shape], tops: Iterable[int], fall: int) -> dict
 
 def read_shapes(entry: Entry, most: int) -> tuple[tuple[Shape, ...], tuple[int, ...], int]:
     """Shapes of equal length, each with a depth 0, their tops and the fall of a level."""
-    texts = entry.list("depths", 1, most)
-    depths = tuple(read_depths(entry, text) for text in texts)
-    tops, fall = entry.probabilities("tops", len(texts), len(texts)), entry.probability("fall", 1)
+    depths = tuple(read_depths(entry, text) for text in entry.list("depths", 1, most))
+    tops, fall = entry.probabilities("tops", len(depths), len(depths)), entry.probability("fall", 1)
     if any(len(shape) != len(depths[0]) or min(shape) for shape in depths) or not min(tops):
         entry.reject("needs depths of equal length, one of them 0, and positive tops")
-    if len(depths) * len(depths[0]) > MOST_DEPTHS:
-        entry.reject(f"has more than {MOST_DEPTHS:,} depths")
     return depths, tops, fall
 
 
@@ -224,13 +218,15 @@ def depths_text(shape: Sequence[int]) -> str | list[int]:
 def read_depths(entry: Entry, text: object) -> Shape:
     """Depths that `depths_text` wrote, in the only form that it writes."""
     depths: Sequence[Any] = text if isinstance(text, list) else ()
+    entry.charge(len(text) >> 1 if isinstance(text, str | list) else 0)
     if isinstance(text, str):
         digits = [_DIGITS.find(digit) for digit in text.removeprefix(":")]
         pairs = zip(digits[::2], digits[1::2], strict=False)
         depths = [len(_DIGITS) * a + b for a, b in pairs] if text.startswith(":") else digits
-    if not 2 <= len(depths) <= MOST_DEPTHS:
+    if len(depths) < 2:
         entry.reject("needs depths of 2 places or more")
     shape = tuple(entry.whole_of(depth, "depths", 0, DEEPEST) for depth in depths)
+    entry.charge(max(shape))
     if depths_text(shape) != text:
         entry.reject("has depths that are not in their shortest form")
     return shape

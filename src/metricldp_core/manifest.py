@@ -18,15 +18,14 @@ from typing import Any
 from metricldp_core import levels  # noqa: F401 - registers its distributions
 from metricldp_core.canonical import Entry, canonical, parsed
 from metricldp_core.distributions import MOST_BITS, SUPPORTED, Distribution, read_distribution
+from metricldp_core.errors import InvalidManifestError
 from metricldp_core.metrics import Grid, Line, Metric, Uniform, read_metric
 from metricldp_core.random_words import Words
 from metricldp_core.values import Domain, PublicWeight, Response, read_domain
 
 FORMAT = 1
-LONGEST_MANIFEST = 1 << 24
+LONGEST_MANIFEST = 1 << 23
 MOST_ATTRIBUTES = 1000
-MOST_PROBABILITIES = 1 << 22
-"""Positions and reports of all fields together, so that a manifest is read in a moment."""
 
 
 @dataclass(frozen=True)
@@ -93,31 +92,37 @@ class Manifest:
     def parse(cls, text: str) -> Manifest:
         """Read a manifest; whatever is unknown, missing or too large raises an error."""
         if len(text) > LONGEST_MANIFEST:
-            _reject(f"has more than {LONGEST_MANIFEST:,} characters")
-        data = parsed(text)
-        top = Entry(data, "manifest")
+            raise InvalidManifestError(
+                f"the manifest has more than {LONGEST_MANIFEST:,} characters"
+            )
+        top = Entry(parsed(text), "manifest")
         if top.whole("metricldp", 0, 1 << 53) != FORMAT:
             top.reject(f"has another format than {FORMAT}")
-        fields = top.list("fields", 1, 2 * MOST_ATTRIBUTES)
+        fields, bits = list[Field](), 0
+        for k, data in enumerate(top.list("fields", 1, 2 * MOST_ATTRIBUTES)):
+            fields.append(_field(Entry(data, f"fields[{k}]", top)))
+            bits += fields[-1].bits
+            if bits > MOST_BITS:
+                top.reject(f"has reports of more than {MOST_BITS // 8:,} bytes")
         top.done()
-        found = cls(tuple(_field(Entry(one, f"fields[{k}]")) for k, one in enumerate(fields)))
-        found._check()
+        found = cls(tuple(fields))
+        found._check(top)
         if found.text != text:
             top.reject("is not in canonical form")
         return found
 
-    def _check(self) -> None:
+    def _check(self, top: Entry) -> None:
         """Check what concerns several fields."""
-        names = [domain.name for domain in self.domains]
-        asked = [d.name for d in self.domains if not isinstance(d, Response)]
+        asked = [domain.name for domain in self.domains if not isinstance(domain, Response)]
         optional = [domain.name for domain in self.domains if domain.optional]
         responses = [domain.name for domain in self.domains if isinstance(domain, Response)]
-        if len(set(asked)) < len(asked) or sorted(optional) != sorted(responses):
-            _reject("needs different names, and one response field for each optional attribute")
-        if len(names) > 2 * MOST_ATTRIBUTES or all(f.distribution is None for f in self.fields):
-            _reject(f"needs 1 to {MOST_ATTRIBUTES:,} attributes, one of them private")
-        if sum(field.bits for field in self.fields) > MOST_BITS:
-            _reject(f"has reports of more than {MOST_BITS // 8:,} bytes")
+        fields = {field.name for field in self.fields}
+        if len(set(asked)) < len(asked) or len(fields) < len(self.fields):
+            top.reject("needs different names")
+        if sorted(optional) != sorted(responses):
+            top.reject("needs one response field for each optional attribute")
+        if len(asked) > MOST_ATTRIBUTES or all(f.distribution is None for f in self.fields):
+            top.reject(f"needs 1 to {MOST_ATTRIBUTES:,} attributes, one of them private")
 
     @cached_property
     def domains(self) -> list[Domain]:
@@ -135,15 +140,11 @@ class Manifest:
         return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
 
 
-def _reject(why: str) -> None:
-    Entry({}, "manifest").reject(why)
-
-
 def _field(entry: Entry) -> Field:
     attributes = entry.list("attributes", 1, 8)
     domains = []
     for k, data in enumerate(attributes):
-        of = Entry(data, f"{entry.path}.attributes[{k}]")
+        of = Entry(data, f"{entry.path}.attributes[{k}]", entry)
         domains.append(read_domain(of))
         of.done()
     if isinstance(domains[0], PublicWeight) and len(domains) == 1:

@@ -14,14 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
+from itertools import accumulate, chain, combinations, groupby, islice, product
 from math import ceil, floor, prod
+from operator import itemgetter
 from typing import Any, ClassVar, Self
 
 from metricldp_core.canonical import LARGEST_FRACTION, LARGEST_NUMBER, Entry
 from metricldp_core.exact import CERTAIN, at_most_exp, log_of
 
-MOST_PAIRS = 1 << 20
+MOST_PAIRS = 1 << 17
 """Generating pairs that a manifest lists."""
 _LARGE = re.compile("[1-9][0-9]{15,1999}")
 _MOST_STEPS = 1 << 19
@@ -43,9 +44,33 @@ class Limit:
         return at_most_exp(ratio, self.epsilon)
 
     @property
+    def strictness(self) -> tuple[bool, Fraction]:
+        """Orders the limits of a metric; only the smallest one can be linear."""
+        return not self.linear, self.epsilon
+
+    @property
     def allowed(self) -> float:
         """The largest privacy loss, the logarithm of the ratio."""
         return log_of(1 + self.epsilon) if self.linear else float(self.epsilon)
+
+
+Pairs = Iterator[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Generating pairs with the same limit."""
+
+    limit: Limit
+    count: int
+    """How many pairs there are."""
+    pairs: Pairs
+    differences: int
+    """How many representatives there are, or an upper bound."""
+    representatives: Pairs
+    """One pair for each difference of cells."""
+    widest: tuple[int, int]
+    """A pair with the largest difference of positions."""
 
 
 class Metric(ABC):
@@ -60,32 +85,36 @@ class Metric(ABC):
         return (self.size,)
 
     @abstractmethod
-    def generating_pairs(self) -> Iterator[tuple[int, int]]:
-        """Pairs of positions that imply all others by the triangle inequality."""
+    def groups(self) -> Iterator[Group]:
+        """Pairs of positions that imply all others by the triangle inequality, by their limit."""
 
     @abstractmethod
     def distance(self, x: int, other: int) -> Fraction:
         """E(x, x'), or an upper bound of it."""
 
-    def limit(self, x: int, other: int) -> Limit:
-        """What a generating pair allows."""
-        return Limit(self.distance(x, other))
-
-    @abstractmethod
-    def smallest(self) -> tuple[int, int]:
-        """A pair at the smallest distance."""
-
     @abstractmethod
     def largest(self) -> Fraction:
         """The largest distance of two positions, or an upper bound of it."""
 
-    def representatives(self) -> Iterator[tuple[int, int]]:
-        """One generating pair for each difference, for distributions that depend on it alone."""
-        return self.generating_pairs()
+    def generating_pairs(self) -> Pairs:
+        """The pairs of all groups."""
+        return chain.from_iterable(group.pairs for group in self.groups())
 
-    @abstractmethod
+    def representatives(self) -> Pairs:
+        """One generating pair for each difference of cells."""
+        return chain.from_iterable(group.representatives for group in self.groups())
+
     def count(self) -> int:
         """How many generating pairs there are."""
+        return sum(group.count for group in self.groups())
+
+    def smallest(self) -> tuple[int, int]:
+        """A pair at the smallest distance."""
+        return next(min(self.groups(), key=lambda group: group.limit.strictness).pairs)
+
+    def limit(self, x: int, other: int) -> Limit:
+        """What a generating pair allows."""
+        return Limit(self.distance(x, other))
 
     def between_points(self) -> Metric:
         """What points of a grid must keep for values that are rounded to them at random."""
@@ -112,17 +141,11 @@ class Uniform(Metric):
     def distance(self, x: int, other: int) -> Fraction:
         return self.epsilon * (x != other)
 
-    def generating_pairs(self) -> Iterator[tuple[int, int]]:
-        return ((x, other) for x in range(self.size) for other in range(x + 1, self.size))
-
-    def representatives(self) -> Iterator[tuple[int, int]]:
-        return ((0, x) for x in range(1, self.size))
-
-    def count(self) -> int:
-        return self.size * (self.size - 1) // 2
-
-    def smallest(self) -> tuple[int, int]:
-        return 0, 1
+    def groups(self) -> Iterator[Group]:
+        last, pairs = self.size - 1, combinations(range(self.size), 2)
+        from_first = ((0, x) for x in range(1, self.size))
+        count = self.size * last // 2
+        yield Group(Limit(self.epsilon), count, pairs, last, from_first, (0, last))
 
     def largest(self) -> Fraction:
         return self.epsilon
@@ -159,7 +182,7 @@ class Line(Metric):
 
     kind: ClassVar[str] = "line"
 
-    def at(self, difference: int) -> Fraction:
+    def at(self, difference: Fraction | int) -> Fraction:
         """The distance of positions that differ by so much."""
         if self.ring:
             difference = min(difference, self.size - difference)
@@ -175,40 +198,50 @@ class Line(Metric):
     @cached_property
     def differences(self) -> list[int]:
         """The generating differences, in rising order."""
+        return list(chain.from_iterable(self._ranges))
+
+    def groups(self) -> Iterator[Group]:
+        for differences in self._ranges:
+            first, last, count = differences[0], differences[-1], len(differences)
+            pairs = count * self.size - (first + last) * count // 2
+            if self.ring:
+                pairs = count * self.size - (last if 2 * last == self.size else 0)
+            limit = self.limit(0, first)
+            widest = self.size - first if self.ring else last
+            yield Group(
+                limit,
+                pairs,
+                self._pairs(differences, self.size),
+                count * (1 + self.ring),
+                self._pairs(differences, 1),
+                (0, widest),
+            )
+
+    def _pairs(self, differences: range, most: int) -> Pairs:
+        """The pairs at these differences, at most so many each way."""
+        for d in differences:
+            yield from ((x, x + d) for x in range(min(self.size - d, most)))
+            if self.ring and 2 * d < self.size:
+                yield from ((x, x + self.size - d) for x in range(min(d, most)))
+
+    @cached_property
+    def _ranges(self) -> list[range]:
+        """The generating differences in rising order, in ranges of equal distance."""
         widest = self.size // 2 if self.ring else self.size - 1
-        found = set(range(1, min(floor(self.width), widest) + 1))
-        steps = widest if self.cap is None else min(widest, floor(self.cap / self.epsilon))
-        least = self.width % 1
-        for k in range(2, steps + 1):
-            rest = k * self.width % 1
+        found = [range(1, min(floor(self.width), widest) + 1)]
+        most = widest if self.cap is None else self.cap // self.epsilon
+        part, whole = self.width.numerator, self.width.denominator
+        rest = least = part % whole
+        for k in range(2, most + 1):
+            if not least or (d := k * part // whole) > widest:
+                break
+            rest = (rest + part) % whole
             if rest < least:
                 least = rest
-                found.add(floor(k * self.width))
-            if not least or k * self.width > widest:
-                break
+                found.append(range(d, d + 1))
         if self.cap is not None:
-            found |= set(range(floor(self.width * (self.cap // self.epsilon)) + 1, widest + 1))
-        return sorted(d for d in found if d <= widest)
-
-    def generating_pairs(self) -> Iterator[tuple[int, int]]:
-        for d in self.differences:
-            yield from ((x, x + d) for x in range(self.size - d))
-            if self.ring and 2 * d < self.size:
-                yield from ((x, x + self.size - d) for x in range(d))
-
-    def representatives(self) -> Iterator[tuple[int, int]]:
-        for d in self.differences:
-            yield 0, d
-            if self.ring and 2 * d < self.size:
-                yield 0, self.size - d
-
-    def count(self) -> int:
-        if self.ring:
-            return sum(self.size if 2 * d < self.size else d for d in self.differences)
-        return sum(self.size - d for d in self.differences)
-
-    def smallest(self) -> tuple[int, int]:
-        return 0, 1
+            found.append(range(floor(self.width * most) + 1, widest + 1))
+        return [differences for differences in found if differences]
 
     def largest(self) -> Fraction:
         return self.at(self.size // 2 if self.ring else self.size - 1)
@@ -240,6 +273,7 @@ class Line(Metric):
             cap = entry.fraction("cap")
         if width < 1 or (cap is not None and cap < epsilon):
             entry.reject("needs a width of at least 1, and a cap of at least epsilon")
+        entry.charge(min(width.denominator, floor(size / width)))
         return cls(size, epsilon, width, cap, entry.true("ring"))
 
 
@@ -254,8 +288,20 @@ class Graph(Metric):
 
     kind: ClassVar[str] = "graph"
 
-    def generating_pairs(self) -> Iterator[tuple[int, int]]:
-        return iter(self.pairs)
+    def groups(self) -> Iterator[Group]:
+        listed = zip(self.lengths, self.pairs, strict=True)
+        for length, run in groupby(listed, key=itemgetter(0)):
+            pairs = [pair for _, pair in run]
+            widest = max(pairs, key=lambda pair: pair[1] - pair[0])
+            limit, count = Limit(self.step * length), len(pairs)
+            yield Group(limit, count, iter(pairs), count, iter(pairs), widest)
+
+    def limit(self, x: int, other: int) -> Limit:
+        return Limit(self.step * self._listed[x, other])
+
+    @cached_property
+    def _listed(self) -> dict[tuple[int, int], int]:
+        return dict(zip(self.pairs, self.lengths, strict=True))
 
     @cached_property
     def _edges(self) -> list[list[tuple[int, int]]]:
@@ -265,8 +311,17 @@ class Graph(Metric):
             edges[other].append((x, length))
         return edges
 
+    @cached_property
+    def _line(self) -> list[int] | None:
+        """Lengths from position 0, if the pairs are all neighbours."""
+        if self.pairs != _neighbours(self.size):
+            return None
+        return list(accumulate(self.lengths, initial=0))
+
     def distances_from(self, start: int) -> list[int]:
         """Lengths of shortest paths (Dijkstra's algorithm); -1 for positions without a path."""
+        if self._line is not None:
+            return [abs(length - self._line[start]) for length in self._line]
         found = [-1] * self.size
         queue = [(0, start)]
         while queue:
@@ -285,29 +340,24 @@ class Graph(Metric):
             return None
         return [self.distances_from(x) for x in range(self.size)]
 
-    @cached_property
-    def _listed(self) -> dict[tuple[int, int], int]:
-        return dict(zip(self.pairs, self.lengths, strict=True))
-
-    def limit(self, x: int, other: int) -> Limit:
-        return Limit(self.step * self._listed[x, other])
-
     def distance(self, x: int, other: int) -> Fraction:
+        if self._line is not None:
+            return self.step * abs(self._line[x] - self._line[other])
         if self._all is None:
             return self.largest()
         return self.step * self._all[x][other]
 
-    def smallest(self) -> tuple[int, int]:
-        return self.pairs[self.lengths.index(min(self.lengths))]
-
     def largest(self) -> Fraction:
+        return self._largest
+
+    @cached_property
+    def _largest(self) -> Fraction:
+        if self._line is not None:
+            return self.step * self._line[-1]
         if self._all is not None:
             return self.step * max(map(max, self._all))
         # Over the middle position any two are at most twice its largest distance apart.
         return self.step * 2 * max(self.distances_from(self.size // 2))
-
-    def count(self) -> int:
-        return len(self.pairs)
 
     def sensitive(self) -> list[int]:
         """Positions at the smallest distance of all others, if all pairs contain one of them."""
@@ -320,21 +370,25 @@ class Graph(Metric):
 
     def to_data(self) -> dict[str, Any]:
         data: dict[str, Any] = {"kind": self.kind, "step": str(self.step)}
-        if self.pairs != tuple((x, x + 1) for x in range(self.size - 1)):
+        if self.pairs != _neighbours(self.size):
             data["pairs"] = [list(pair) for pair in self.pairs]
         return data | {"lengths": [n if n < LARGEST_NUMBER else str(n) for n in self.lengths]}
 
     @classmethod
     def read(cls, entry: Entry, size: int) -> Self:
         step = entry.fraction("step")
-        pairs = [(x, x + 1) for x in range(size - 1)]
+        pairs = list(_neighbours(size))
         if entry.has("pairs"):
             pairs = [_pair(entry, pair, size) for pair in entry.list("pairs", 1, MOST_PAIRS)]
         numbers = entry.list("lengths", len(pairs), len(pairs))
         found = cls(size, step, tuple(pairs), _lengths(entry, numbers, step))
-        if len(found._listed) < len(pairs) or min(found.distances_from(0)) < 0:
+        if len(set(pairs)) < len(pairs) or min(found.distances_from(0)) < 0:
             entry.reject("needs different pairs that connect all positions")
         return found
+
+
+def _neighbours(size: int) -> tuple[tuple[int, int], ...]:
+    return tuple((x, x + 1) for x in range(size - 1))
 
 
 def _pair(entry: Entry, pair: object, size: int) -> tuple[int, int]:
@@ -380,15 +434,22 @@ class Grid(Metric):
     def grid(self) -> tuple[int, ...]:
         return self.sizes
 
-    @cached_property
-    def _directions(self) -> list[tuple[tuple[int, ...], int]]:
-        """Each step in all directions, of two opposite ones the first, with its length."""
-        found = []
+    def groups(self) -> Iterator[Group]:
         for step, length in zip(self.steps, self.lengths, strict=True):
-            signs = list(product(*((1, -1) if part else (1,) for part in step)))
-            half = signs[: max(1, len(signs) // 2)]
-            found += [(tuple(map(int.__mul__, step, sign)), length) for sign in half]
-        return found
+            signs = product(*((1, -1) if part else (1,) for part in step))
+            # Of two opposite directions one is enough: the first half of the signs.
+            ways = [tuple(map(int.__mul__, step, sign)) for sign in signs]
+            ways = ways[: max(1, len(ways) // 2)]
+            count = sum(prod(map(len, self._start(way))) for way in ways)
+            pairs, first = self._pairs(ways, None), self._pairs(ways, 1)
+            limit, widest = Limit(self.step * length), (0, self.flat(step))
+            yield Group(limit, count, pairs, len(ways), first, widest)
+
+    def _pairs(self, ways: list[tuple[int, ...]], most: int | None) -> Pairs:
+        """The pairs of cells in these directions, at most so many each."""
+        for way in ways:
+            for cell in islice(product(*self._start(way)), most):
+                yield self.flat(cell), self.flat(tuple(map(int.__add__, cell, way)))
 
     def _start(self, step: tuple[int, ...]) -> list[range]:
         """Along each attribute, where a step can begin."""
@@ -409,19 +470,6 @@ class Grid(Metric):
             found.append(x)
         return tuple(reversed(found))
 
-    def generating_pairs(self) -> Iterator[tuple[int, int]]:
-        for step, _ in self._directions:
-            for cell in product(*self._start(step)):
-                yield self.flat(cell), self.flat(tuple(map(int.__add__, cell, step)))
-
-    def representatives(self) -> Iterator[tuple[int, int]]:
-        for step, _ in self._directions:
-            cell = tuple(starts[0] for starts in self._start(step))
-            yield self.flat(cell), self.flat(tuple(map(int.__add__, cell, step)))
-
-    def count(self) -> int:
-        return sum(prod(map(len, self._start(step))) for step, _ in self._directions)
-
     @cached_property
     def _by_difference(self) -> dict[tuple[int, ...], int]:
         """The shortest path for each number of positions along each attribute."""
@@ -440,9 +488,6 @@ class Grid(Metric):
     def distance(self, x: int, other: int) -> Fraction:
         apart = zip(self.cell(x), self.cell(other), strict=True)
         return self.step * self._by_difference[tuple(abs(a - b) for a, b in apart)]
-
-    def smallest(self) -> tuple[int, int]:
-        return 0, self.flat(self.steps[self.lengths.index(min(self.lengths))])
 
     def largest(self) -> Fraction:
         return self.step * max(self._by_difference.values())

@@ -109,7 +109,7 @@ class _Numbers(Domain):
             remedy = "correct it or clip it (clip=True, --clip)"
             if self.cyclic:
                 remedy = f"cyclic values are not clipped; reduce it modulo {self._period:g}"
-            self.reject(f"is outside {self.low:,} to {self.high:,}; {remedy}", "range")
+            self.reject(f"is outside {_plain(self.low)} to {_plain(self.high)}; {remedy}", "range")
         return nearest
 
     @property
@@ -243,6 +243,7 @@ class Bins(_Numbers):
         if not entry.has("edges"):
             low, high = read_ends(entry)
             bins, cyclic = entry.whole("bins", 2, MOST_POSITIONS), entry.true("cyclic")
+            entry.charge(bins >> 2)  # its edges
             return cls(name, optional, low=low, high=high, cyclic=cyclic, bins=bins)
         edges = tuple(entry.number_of(e, "edges") for e in entry.list("edges", 3, _MOST_NAMES))
         if any(lower >= upper for lower, upper in pairwise(edges)):
@@ -419,6 +420,12 @@ def read_domain(entry: Entry) -> Domain:
     if found.ratio is not None and not (isinstance(found, WholeNumbers | Bins) and found.low > 0):
         entry.reject("has a ratio, but not whole numbers or bins above 0")
     return found
+
+
+def _plain(number: float) -> str:
+    """A number of a domain in a message: 10, not 10.0."""
+    whole = abs(number) <= LARGEST_NUMBER and number == int(number)
+    return f"{int(number) if whole else number:,}"
 
 
 def _close(entry: Entry, key: str) -> str | None:

@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 
 from metricldp_core.distributions import Distribution
 from metricldp_core.errors import InvalidManifestError
 from metricldp_core.exact import log_of
 from metricldp_core.manifest import Manifest
-from metricldp_core.metrics import Limit, Metric
+from metricldp_core.metrics import Limit, Metric, Pairs
 
 MOST_STEPS = 1 << 23
 """Elementary steps of a proof on a device; manifests that need more are rejected."""
+_PAIR = 1 << 8
+"""Steps of a pair, besides those for its ratio."""
 _SAME = 1e-12
 """Losses that differ by no more are equal up to rounding."""
 
@@ -94,60 +97,49 @@ class Certificate:
 
 def certify(manifest: Manifest, *, most_steps: float = MOST_STEPS) -> Certificate:
     """Compare all likelihood ratios of a manifest with its metrics."""
-    proofs, public = [], []
-    for field in manifest.fields:
-        if field.metric is None or field.distribution is None:
-            public.append(field.name)
-            continue
-        metric = field.metric.between_points() if field.stochastic else field.metric
-        most_steps -= steps(field.distribution, metric)
+    proofs = []
+    for name, distribution, metric in _private(manifest):
+        plan = _Plan(distribution, metric)
+        most_steps -= plan.steps
         if most_steps < 0:
             raise InvalidManifestError(
-                f"the proof of {field.name} takes more than {MOST_STEPS:,} steps; use fewer values"
+                f"the proof of {name} takes more than {MOST_STEPS:,} steps; use fewer values"
             )
-        proofs.append(prove(field.name, field.distribution, metric))
-    return Certificate(manifest.fingerprint, tuple(proofs), tuple(public))
+        proofs.append(plan.proof(name))
+    public = tuple(field.name for field in manifest.fields if field.distribution is None)
+    return Certificate(manifest.fingerprint, tuple(proofs), public)
 
 
 def certify_steps(manifest: Manifest) -> int:
     """About how many elementary steps the proof of a manifest takes."""
-    private = [(f.distribution, f.metric) for f in manifest.fields]
-    return sum(steps(distribution, m) for distribution, m in private if distribution and m)
+    return sum(steps(distribution, metric) for _, distribution, metric in _private(manifest))
 
 
 def prove(name: str, distribution: Distribution, metric: Metric) -> Proof:
-    """Examine every pair that is needed, given what the ratio depends on.
-
-    The ratio of the highest and the lowest probability is a bound for all pairs. If the largest
-    distance allows it, all pairs at that distance hold, and one of them is listed.
-    """
-    bound, largest = distribution.largest_ratio(), metric.largest()
-    bounded = Limit(largest).allows(bound)
-    found: list[Pair] = []
-    seen = False
-    for x, other in examined(distribution, metric):
-        limit = metric.limit(x, other)
-        if bounded and limit == Limit(largest):
-            if not seen:
-                found.append(Pair(x, other, limit, bound, holds=True))
-            seen = True
-            continue
-        ratio = distribution.ratio(x, other)
-        found.append(Pair(x, other, limit, ratio, limit.allows(ratio)))
-    return Proof(name, distribution.kind, tuple(found), metric.count())
+    """Examine every pair that is needed, given what the ratio depends on."""
+    return _Plan(distribution, metric).proof(name)
 
 
-def examined(distribution: Distribution, metric: Metric) -> Iterator[tuple[int, int]]:
-    """The generating pairs; of equivalent ones that with the smallest distance.
+def steps(distribution: Distribution, metric: Metric) -> int:
+    """About how many elementary steps a proof takes."""
+    return _Plan(distribution, metric).steps
 
-    If the ratio is the same for all pairs, a pair at the smallest distance is enough. If it depends
-    on the difference of positions alone, as the metric does, one pair for each difference is.
-    """
+
+def examined(distribution: Distribution, metric: Metric) -> Pairs:
+    """The generating pairs; of pairs with the same ratio that with the smallest distance."""
     if distribution.invariance == "all":
         return iter([metric.smallest()])
     if _by_difference(distribution, metric):
         return metric.representatives()
     return metric.generating_pairs()
+
+
+def _private(manifest: Manifest) -> Iterator[tuple[str, Distribution, Metric]]:
+    """The name and the distribution of each private field, and the metric that it must keep."""
+    for field in manifest.fields:
+        if field.metric is not None and field.distribution is not None:
+            metric = field.metric.between_points() if field.stochastic else field.metric
+            yield field.name, field.distribution, metric
 
 
 def _by_difference(distribution: Distribution, metric: Metric) -> bool:
@@ -160,10 +152,49 @@ def _by_difference(distribution: Distribution, metric: Metric) -> bool:
     return distribution.invariance == "difference" and same
 
 
-def steps(distribution: Distribution, metric: Metric) -> int:
-    """About how many elementary steps a proof takes."""
-    if distribution.invariance == "all":
-        return distribution.cost
-    if _by_difference(distribution, metric):
-        return distribution.cost * sum(1 for _ in metric.representatives())
-    return distribution.cost * metric.count()
+class _Plan:
+    """The pairs that a proof examines.
+
+    If the ratio is the same for all pairs, a pair at the smallest distance is enough. If it depends
+    on the difference of cells alone, as the metric does, one pair for each difference is; if it
+    also rises with it, the widest pair is. The ratio of the highest and the lowest probability is a
+    bound for all pairs: if the largest limit allows it, all pairs with that limit hold, and the
+    first one is listed.
+    """
+
+    def __init__(self, distribution: Distribution, metric: Metric) -> None:
+        groups = list(metric.groups())
+        self._distribution, self._count = distribution, sum(group.count for group in groups)
+        self._parts: list[tuple[Limit, int, Pairs]] = []
+        """Limits, each with how many pairs are examined, and which."""
+        largest = max((group.limit for group in groups), key=lambda limit: limit.strictness)
+        self._bound, self._bounded = distribution.largest_ratio(), None
+        if largest.allows(self._bound):
+            self._bounded = largest
+        if distribution.invariance == "all":
+            groups = [min(groups, key=lambda group: group.limit.strictness)]
+        same = _by_difference(distribution, metric)
+        for group in groups:
+            count, pairs = group.count, group.pairs
+            if distribution.invariance == "all" or group.limit == self._bounded:
+                count, pairs = 1, islice(group.pairs, 1)
+            elif same and distribution.rises:
+                count, pairs = 1, iter([group.widest])
+            elif same:
+                count, pairs = group.differences, group.representatives
+            self._parts.append((group.limit, count, pairs))
+
+    @property
+    def steps(self) -> int:
+        """About how many elementary steps the proof takes."""
+        pairs = sum(count for _, count, _ in self._parts)
+        return self._distribution.work(pairs) + _PAIR * pairs
+
+    def proof(self, name: str) -> Proof:
+        pairs = []
+        for limit, _, examined in self._parts:
+            for x, other in examined:
+                bounded = limit == self._bounded
+                ratio = self._bound if bounded else self._distribution.ratio(x, other)
+                pairs.append(Pair(x, other, limit, ratio, limit.allows(ratio)))
+        return Proof(name, self._distribution.kind, tuple(pairs), self._count)

@@ -98,8 +98,8 @@ def test_equal_edges_are_a_line_and_a_file_gives_them_back():
     again = Survey.from_toml(survey.to_toml())
     assert again.fingerprint == survey.fingerprint
     assert again.attributes["v"].edges == tuple(EDGES)
-    assert '"edges":[0,1,5000,6000,10000,20000]' in survey.canonical
-    assert '"low"' not in survey.canonical
+    assert '"edges":[0,1,5000,6000,10000,20000]' in survey.manifest()
+    assert '"low"' not in survey.manifest()
     plain = Continuous(edges=EDGES, epsilon=1, per=4_000)
     assert eval(repr(plain)) == plain
     assert "+ half of the widths of their bins" in " ".join(survey.explain().details().split())

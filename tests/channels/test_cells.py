@@ -235,7 +235,7 @@ def test_additive_noise_on_other_cells_is_rejected():
     assert pairs == list(block.core_metric.generating_pairs())
     data = survey.to_dict()
     data["groups"]["x+y"]["distribution"] = turned.to_data()
-    with pytest.raises(InvalidSpecError, match="distribution is not on cells of 2 x 3"):
+    with pytest.raises(InvalidSpecError, match=r"has sizes \[3, 2\], needs \[2, 3\]"):
         Survey.from_dict(data)
 
 

@@ -19,10 +19,11 @@ from checks import assert_counts
 from metricldp import Integer, Randomness, SeededRandomnessWarning, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.channels import Threshold
-from metricldp.coins import draws, tape
+from metricldp.coins import draws
 from metricldp.coins.draws import bernoulli, lanes, uniform
 from metricldp.coins.noise import GeometricNoise
 from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 
 
 class Tape:
@@ -155,8 +156,8 @@ def test_a_table_rounds_at_random_like_a_device():
     positions = [whole << 32 | rest for whole, rest, _, _ in cases]
     rounded = draws.round_at_random(Tape(words), np.array(positions)).tolist()
     assert rounded == [whole + (top < rest) for whole, rest, top, _ in cases]
-    device = tape.Tape.of(words)
-    assert rounded == [device.rounded(position) for position in positions]
+    device = Words.given(words)
+    assert rounded == [device.round(position) for position in positions]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_two_sided_geometric_noise(epsilon):
     reach = 30
     middle = np.full(500_000, reach + 1)
     drawn = np.empty(len(middle), dtype=np.int64)
-    noise.distribution.draw(Randomness.seeded(6), middle, 2 * reach + 3, drawn)
+    noise.blur(Randomness.seeded(6), middle, 2 * reach + 3, drawn)
     inside = [noise.probability(abs(k)) for k in range(-reach, reach + 1)]
     cells = [noise.tail(reach + 1), *inside, noise.tail(reach + 1)]
     assert sum(cells) == 1
@@ -293,7 +294,7 @@ def test_a_fork_while_a_thread_draws_does_not_hang_the_child():
 
 
 def _encode_in_worker(survey, people):
-    return survey.randomize(people).column("v").to_pylist()
+    return survey.randomize(people).column("v=report").to_pylist()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -182,7 +182,7 @@ def test_batches_have_coins_of_their_own(monkeypatch):
     monkeypatch.setattr(reports, "BATCH", 100)
     survey = Survey.design({"g": Integer(0, 999, epsilon=0.01, mechanism="geometric", per=1)})
     for source in (Randomness(), Randomness.seeded(1)):
-        column = survey.randomize({"g": [500] * 1000}, randomness=source)["g"].to_numpy()
+        column = survey.randomize({"g": [500] * 1000}, randomness=source)["g=report"].to_numpy()
         assert len({batch.tobytes() for batch in column.reshape(10, 100)}) == 10
 
 
@@ -201,7 +201,7 @@ def test_without_a_word_nothing_is_clipped_shown_or_mixed():
     with pytest.raises(InvalidValueError) as told:
         reports.encode(survey, {"g": [31]})
     assert "31" not in str(told.value)
-    assert reports.encode(survey, {"g": range(31)})["g"].to_pylist() == list(range(31))
+    assert reports.encode(survey, {"g": range(31)})["g=report"].to_pylist() == list(range(31))
 
 
 def test_small_jobs_start_no_threads(monkeypatch):

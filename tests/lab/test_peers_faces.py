@@ -82,7 +82,7 @@ def test_the_certificate_counts_those_partners(sizes):
     channel = faces(sizes)
     for x, other in itertools.product(np.ndindex(*sizes), repeat=2):
         apart = sum(abs(a - b) for a, b in zip(x, other, strict=True))
-        assert at_most_exp(channel.distribution.ratio(x, other), Fraction(apart))
+        assert at_most_exp(channel.worst_ratio(x, other), Fraction(apart))
     for _, _, ratio in channel.worst_pairs():
         assert math.log(ratio) == pytest.approx(1, rel=1e-6)
 
@@ -153,7 +153,7 @@ def test_both_samplers_without_noise_say_who_is_below():
         expected = [channel.reach + all(map(int.__le__, x, c)) for c in corners]
         columns = channel.encode([np.array([place]) for place in x], Randomness.seeded(3))
         assert [int(column[0]) for column in columns.values()] == expected
-        assert list(channel.draw(x, Words(Randomness.seeded(4)))) == expected
+        assert list(channel.draw(x, Words(Randomness.seeded(4).draw))) == expected
 
 
 def test_counts_are_right_on_average_and_as_uncertain_as_said():

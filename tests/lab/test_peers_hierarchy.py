@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from scipy.linalg import hadamard, null_space
 
-from checks import EveryCoin, assert_mean, exact_law, sampled_law, total_error
+from checks import EveryCoin, assert_mean, exact_law, prove, sampled_law, total_error
 from metricldp import Categorical, Integer, InvalidSpecError, QueryError, Randomness, Survey
 from metricldp.design.registry import build
 from metricldp.lab.peers.haar import Haar
@@ -195,7 +195,7 @@ def _branching(channel):
 @pytest.mark.parametrize("size", [2, 9, 257])
 def test_without_noise_both_ways_send_true_signs(name, size):
     channel = built(name, size, 64)
-    words = Words(Randomness.seeded(4))
+    words = Words(Randomness.seeded(4).draw)
     for x in {0, 1, size // 2, size - 1}:
         for report in (
             *channel.encode(np.full(50, x), Randomness.seeded(x)),

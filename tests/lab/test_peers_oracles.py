@@ -357,7 +357,9 @@ def test_a_survey_from_values_to_answers(name, tmp_path):
     survey.save(tmp_path / "survey.toml")
     again = Survey.load(tmp_path / "survey.toml")
     assert again.fingerprint == survey.fingerprint
-    assert again.channels["c"].mechanism == name
+    assert again.mechanisms["c"].name == name
+    distributions = [one.channels["c"].distribution.to_data() for one in (survey, again)]
+    assert distributions[0] == distributions[1]
     n = 4000
     people = np.array(names)[np.arange(n) % 12]
     tally = again.tally(again.randomize({"c": people}, randomness=Randomness.seeded(30)))

@@ -18,7 +18,7 @@ from metricldp.design.registry import build, mechanism
 from metricldp.lab.peers.condensed import Condensed
 from metricldp.metrics import Line, Uniform
 from metricldp.metrics.line import Sensitive
-from metricldp_core.exact import WORD, at_most_exp
+from metricldp_core.exact import CERTAIN, WORD, at_most_exp
 
 EPSILONS = ("0.1", "1", "3")
 
@@ -122,9 +122,7 @@ def test_all_but_the_loss_conforms_and_no_survey_takes_it(kind):
     found = check_channel(made_for, sizes=(3, 5))
     assert {finding.what for finding in found.failures} == {"loss within the metric"}
     names = ["a", "b", "c", "d"]
-    with pytest.raises(
-        InvalidSpecError, match=r"told apart for certain|distinguished with certainty"
-    ):
+    with pytest.raises(InvalidSpecError, match="better than the metric allows"):
         kinds = Categorical(names, epsilon=1, mechanism=made_for, metric=SensitiveSet(["a", "b"]))
         Survey.design({"c": kinds})
 
@@ -147,5 +145,4 @@ def test_broken_utility_twins_are_refused():
     rows[0][0] += 1 << 44
     rows[0][1] -= 1 << 44
     assert not at_most_exp(protected_ratio(Table.of(rows), {0, 1}), Fraction(1))
-    with pytest.raises(CertificateError, match="told apart for certain"):
-        bare.distribution.ratio(0, 2)
+    assert bare.distribution.ratio(0, 2) >= CERTAIN

@@ -88,10 +88,10 @@ def broken(what, make):
 class FirstDrawn(SubsetSelection):
     """The shuffle draws from the beginning again: some sets come too often."""
 
-    def blur(self, position, tape):
-        keep, moves = tape.toss(self.keep), list(range(1, self.size))
+    def blur(self, position, words):
+        keep, moves = words.below(self.keep), list(range(1, self.size))
         for k in range(self.ones):
-            drawn = tape.uniform(self.size - 1 - k)
+            drawn = words.uniform(self.size - 1 - k)
             moves[k], moves[drawn] = moves[drawn], moves[k]
         moves[self.ones - 1] *= not keep
         return sum(1 << (position + move) % self.size for move in moves[: self.ones])
@@ -113,7 +113,7 @@ def test_broken_twins_are_refused():
         return replace(honest, keep=honest.keep + (1 << 30))
 
     broken("loss within the metric", greedy)
-    for what, kind in (("blur", FirstDrawn), ("encode", OwnTwice)):
+    for what, kind in (("draw", FirstDrawn), ("encode", OwnTwice)):
         broken(what, kind.for_epsilon)
 
 

@@ -58,11 +58,6 @@ class UtilityRappor(UnaryChannel):
             tuple(WORD - own if x in sensitive else 0 for x in range(size)),
         )
 
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        if x != other and not (self.other[x] and self.other[other]):
-            raise CertificateError(f"positions {x} and {other} are told apart for certain")
-        return super().distribution.ratio(x, other)
-
 
 def protected_ratio(channel: Channel, sensitive: Collection[int]) -> Fraction:
     """How much a report tells at most, of those that do not give a value away; by listing them all.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -31,8 +32,11 @@ from metricldp_core import distributions as core
 from metricldp_core.canonical import Entry
 from metricldp_core.distributions import SUPPORTED
 from metricldp_core.errors import InvalidManifestError
+from metricldp_core.exact import WORD
 from metricldp_core.levels import Additive, Extremal
 
+_UNITS, _ROUNDING = 2.0**-62, 1e-5
+"""Integers of noise differ from probabilities by few units, and by at most this part of them."""
 Prior = tuple[float, ...] | None
 
 
@@ -49,16 +53,13 @@ class StoredMechanism(Mechanism):
         return metric
 
 
-def distribution_from(data: Any, sizes: tuple[int, ...], place: str) -> core.Distribution:
-    """The output distribution that a survey file states, on one attribute or cells of several."""
-    size = math.prod(sizes)
+def distribution_from(data: Any, size: int, place: str) -> core.Distribution:
+    """The output distribution that a survey file states, for so many positions."""
     try:
         entry = Entry(data, place)
         found = core.read_distribution(entry, SUPPORTED)
         if found.size != size:
             entry.reject(f"has {found.size:,} positions, the attribute has {size:,}")
-        if found.grid not in ((size,), sizes):
-            entry.reject(f"is not on cells of {' x '.join(map(str, sizes))}")
     except InvalidManifestError as error:
         raise InvalidSpecError(str(error).replace("manifest", "survey file", 1)) from None
     return found
@@ -78,6 +79,11 @@ def check_kind(mechanism: str, stored: core.Distribution, sizes: tuple[int, ...]
     if (kind := _KINDS.get(mechanism, stored.kind)) != stored.kind:
         raise InvalidSpecError(
             f"mechanism {mechanism!r} has a distribution {kind!r}, not {stored.kind!r}"
+        )
+    bits = isinstance(stored, core.Threshold) and _threshold(stored).mechanism
+    if bits and mechanism in _KINDS and bits != mechanism:
+        raise InvalidSpecError(
+            f"mechanism {mechanism!r} does not have {stored.bits:,} bits for {stored.size:,} values"
         )
     if isinstance(stored, Additive) and stored.sizes != sizes:
         raise InvalidSpecError(
@@ -122,6 +128,7 @@ def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
             first, second = channel_of(stored.first), channel_of(stored.second)
             return Memoised(cast(IntegerChannel, first), cast(IntegerChannel, second))
         case Additive():
+            _check_levels(stored)
             parts = stored.depths, stored.tops, stored.fall
             if len(stored.sizes) == 1:
                 return Shaped(stored.size, *parts, prior)
@@ -136,6 +143,20 @@ def _threshold(stored: core.Threshold) -> Threshold:
     return (Threshold, ThresholdPaper, ThresholdDummy)[more](stored.size, stored.flips[0])
 
 
+def _check_levels(stored: Additive) -> None:
+    """Reject levels of which a sampler for many respondents rejects more than half of all words."""
+    pairs = zip(stored.depths, stored.levels, strict=True)
+    if min(sum(known[depth] for depth in pattern) for pattern, known in pairs) <= WORD >> 1:
+        raise InvalidSpecError("the levels of a pattern add up to less than half of 2^64")
+
+
+@lru_cache(maxsize=1 << 10)
 def _geometric(stored: core.Geometric) -> Geometric:
+    """Geometric noise; estimators rely on all of its integers being those of one epsilon."""
     noise = GeometricNoise(stored.zero, stored.digits, stored.block)
-    return Geometric(stored.size, noise.epsilon, noise)
+    epsilon = noise.epsilon
+    digits = (1 / (1 + math.exp(epsilon * (1 << j))) for j in range(len(noise.digits)))
+    pairs = zip((noise.zero, *noise.digits), (math.tanh(epsilon / 2), *digits), strict=True)
+    if any(abs(number / WORD - p) > _UNITS + p * _ROUNDING for number, p in pairs):
+        raise InvalidSpecError("noise whose probabilities are not geometric has no estimator")
+    return Geometric(stored.size, epsilon, noise)

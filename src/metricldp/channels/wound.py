@@ -75,11 +75,6 @@ class Wound(Shaped):
         return Additive(self.sizes, self.lengths, self.depths, self.tops, self.fall)
 
     @cached_property
-    def strides(self) -> Sizes:
-        """How many places one step along each attribute is."""
-        return strides_of(self.lengths)
-
-    @cached_property
     def places(self) -> npt.NDArray[np.int64]:
         return placed([np.arange(size) for size in self.sizes], self.lengths)
 

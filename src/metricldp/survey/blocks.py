@@ -16,10 +16,13 @@ from metricldp.basics.text import guess, listed, shown
 from metricldp.channels.cells import Cells
 from metricldp.channels.fields import Field
 from metricldp.channels.joint import JointChannel, JointMechanism, Part
+from metricldp.channels.mechanism import Mechanism
 from metricldp.channels.stored import channel_of, check_kind
 from metricldp.channels.table import Table
 from metricldp.channels.wound import Wound
 from metricldp.design import registry
+from metricldp.design.cells import MARGINS
+from metricldp.design.plans import checked_prior, said_workload
 from metricldp.metrics import Lp, Metric
 from metricldp_core import manifest as core
 from metricldp_core import metrics as core_metrics
@@ -78,6 +81,7 @@ class Block:
                 raise InvalidSpecError(f"a survey with {what} has a norm with p up to {most}")
             if stored is not None:
                 check_kind(mechanism.name, stored, sizes)
+                check_settings(mechanism, math.prod(sizes))
                 mechanism = cast(JointMechanism, mechanism.restored(stored))
                 one = cast(Table | Wound, channel_of(stored, getattr(mechanism, "prior", None)))
                 return cls(tuple(attributes), mechanism, metrics, Cells(sizes, one))
@@ -137,6 +141,14 @@ class Block:
         if stored.kind not in SUPPORTED:
             return {"mechanism": self.mechanism.to_dict()}
         return {"mechanism": self.mechanism.settings(), "distribution": stored.to_data()}
+
+
+def check_settings(mechanism: Mechanism, size: int) -> None:
+    """Reject a workload or a prior of a survey file that does not exist or does not fit."""
+    workload = mechanism.workload
+    if not isinstance(workload, str) or workload != MARGINS:
+        said_workload(workload, size)
+    checked_prior(getattr(mechanism, "prior", None), size)
 
 
 def blocks_of(

@@ -363,7 +363,7 @@ def _notes(survey: Agreement, name: str) -> Iterator[str]:
     attribute: Any = survey.attributes[name]
     mechanism, metric, size = survey.mechanisms[name], attribute.distances, attribute.size
     across = attribute_epsilon(survey, name)
-    if across < metric.diameter(size):
+    if rounded_up(float(across)) < rounded_up(float(metric.diameter(size))):
         yield (
             f"The mechanism guarantees more than the metric: epsilon {shown_epsilon(across)} for "
             "any two values."

@@ -49,7 +49,7 @@ from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.distribution import Baseline
 from metricldp_core import distributions as core
-from metricldp_core.exact import power, product
+from metricldp_core.exact import product
 from metricldp_core.random_words import Words
 
 MOST_CORNERS = 1 << 16
@@ -150,7 +150,7 @@ class Faces(Baseline, JointChannel):
     def worst_ratio(self, x: People, other: People) -> Fraction:
         """At most so much: what the partner of a vector of noise costs, step by step."""
         return product(
-            power(self._distributions[d].step, _others(self.sizes, d) * abs(a - b))
+            self._distributions[d].upper_ratio(_others(self.sizes, d) * abs(a - b))
             for d, (a, b) in enumerate(zip(x, other, strict=True))
         )
 
