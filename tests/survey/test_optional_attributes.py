@@ -152,9 +152,7 @@ def test_the_law_of_a_report_is_that_of_two_attributes():
     laws = {tuple(p.values()): law for p, law in zip(people_of(survey), laws, strict=True)}
     device, n = Device(survey.client_manifest), 8_000
     for value, place in ((0, (0, 1)), (2, (2, 1)), (None, (1, 0))):
-        drawn = Counter(
-            report_of(device, {"x": value}, recorded(f"{value} {k}")) for k in range(n)
-        )
+        drawn = Counter(report_of(device, {"x": value}, recorded(f"{value} {k}")) for k in range(n))
         assert set(drawn) <= set(reports)
         for report, p in zip(reports, laws[place], strict=True):
             assert abs(drawn[report] - n * p) < 6 * math.sqrt(n * p)
