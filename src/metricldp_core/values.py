@@ -70,15 +70,16 @@ class Domain(ABC):
 
     def position(self, value: object, *, clip: bool = False) -> int:
         """The position of a response."""
+        value = scalar(value)
         missing = is_missing(value) & self.optional
         return self.position_of((value, self._stand_in(value))[missing], clip)
 
     def _stand_in(self, value: object) -> object:
         """The middle in the type of a missing response, so that it takes the same steps."""
-        for kind in (str, float, Decimal):
-            if isinstance(value, kind):
-                return kind(self.middle)
-        return self.middle
+        kind = isinstance(value, str) + 2 * isinstance(value, float)
+        kind += 3 * isinstance(value, Decimal)
+        middle = self.middle
+        return (middle, str(middle), float(middle), Decimal(middle))[kind]
 
     def reject(self, why: str, reason: str = "kind") -> NoReturn:
         raise InvalidValueError(why, attribute=self.name or None, reason=reason)
@@ -372,7 +373,7 @@ class Response(Domain):
         return 2
 
     def position(self, value: object, *, clip: bool = False) -> int:
-        return 1 - is_missing(value)
+        return 1 - is_missing(scalar(value))
 
     def position_of(self, value: object, clip: bool) -> int:
         return self.position(value)
@@ -440,10 +441,11 @@ _IS_MISSING = "is missing; each response needs a value, so fill it in or leave t
 
 
 def scalar(value: Any) -> Any:
-    """A scalar of numpy as Python has it. A span of time is not a number."""
-    of_numpy = type(value).__module__ == "numpy" and not hasattr(value, "__len__")
-    of_numpy |= isinstance(value, float | str) and hasattr(value, "item")
-    return value.item() if of_numpy and type(value).__name__ != "timedelta64" else value
+    """A scalar of numpy as Python has it; others take the same steps. Spans of time stay."""
+    kind = type(value)
+    of_numpy = (kind.__module__ == "numpy") & (not hasattr(value, "__len__"))
+    of_numpy |= isinstance(value, float | str) & hasattr(value, "item")
+    return value.item() if of_numpy & (kind.__name__ != "timedelta64") else value
 
 
 def as_name(value: Any) -> Any:
