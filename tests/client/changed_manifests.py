@@ -7,6 +7,7 @@ and replaced, and probabilities are set to 0 or almost 1. The changes are the sa
 from __future__ import annotations
 
 import json
+import math
 import random
 from bisect import bisect
 from collections.abc import Iterator
@@ -19,12 +20,15 @@ from manifests import (
     additive,
     bins,
     chain,
+    edges,
     extremal,
     geometric,
     grid,
     line,
     manifests,
     matrix,
+    names,
+    points,
     randomized_response,
     roof,
     scaled,
@@ -40,7 +44,7 @@ from metricldp_core.distributions import Geometric, Matrix, Memoised, Threshold
 from metricldp_core.exact import WORD
 from metricldp_core.manifest import Field
 from metricldp_core.metrics import Uniform
-from metricldp_core.values import Bins, PublicWeight
+from metricldp_core.values import Bins, Names, Points, PublicWeight, Response
 from metricldp_core.verify import MOST_STEPS, certify_steps
 
 
@@ -223,6 +227,26 @@ def limits() -> Iterator[dict]:
                 one(whole(3, "x+y")),
                 Field((whole(3), whole(3, "y")), Uniform(9, ONE), randomized_response(9, 1)),
             ],
+        ],
+        "special group": [
+            [Field((domain, whole(3, "y")), Uniform(9, ONE), randomized_response(9, 1))]
+            for domain in (
+                *(names(3), points(3), whole(3, optional=True), edges(3)),
+                *(Points("x", low=0.0, high=1.0, points=3, weight=True), weight.domains[0]),
+            )
+        ],
+        "response in a group": [
+            [
+                one(whole(3, optional=True)),
+                Field((Response("x"), whole(3, "y")), Uniform(6, ONE), randomized_response(6, 1)),
+            ]
+        ],
+        "equal names": [
+            [one(Names("x", names=found))] for found in (("a", "b", "c"), tuple("aba"))
+        ],
+        "ends": [
+            [one(Bins("x", low=low, high=1e300, bins=3))]
+            for low in (-1e300, math.nextafter(-1e300, -math.inf), 1e300)
         ],
         "low": [[one(whole(3, "x", low))] for low in (-(2**53), -(2**53) - 1, 2**53 - 2)],
         "block": [
