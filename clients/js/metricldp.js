@@ -858,15 +858,15 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
   /** The generating differences in rising order, in ranges of equal distance. */
   const ranges = () => {
     const [n, d] = width, end = BigInt(widest), most = cap ? floorOf(over(cap, epsilon)) : end;
-    const found = [[1n, n / d < end ? n / d : end]];
+    const parts = [[1n, n / d < end ? n / d : end]];
     let least = n % d;
     for (let k = 2n; k <= most && least && (k * n) / d <= end; k++)
       if ((k * n) % d < least) {
         least = (k * n) % d;
-        found.push([(k * n) / d, (k * n) / d]);
+        parts.push([(k * n) / d, (k * n) / d]);
       }
-    if (cap) found.push([(n * most) / d + 1n, end]);
-    return found.map((range) => range.map(Number)).filter(([first, last]) => first <= last);
+    if (cap) parts.push([(n * most) / d + 1n, end]);
+    return parts.map((part) => part.map(Number)).filter(([first, last]) => first <= last);
   };
   return {
     epsilon,
@@ -905,29 +905,29 @@ function graph(entry, size) {
   const step = entry("step", ratio), pair = list(integer(0, size - 1), 2, 2), path = range(size - 1).map((x) => [x, x + 1]);
   const pairs = entry("pairs", list((data) => (pair(data)?.[0] < data?.[1] ? data : undefined), 1, MOST_PAIRS), path);
   const lengths = entry("lengths", list(length, pairs.length, pairs.length)), far = distances(step, lengths);
-  const degrees = Array(size).fill(0);
-  for (const x of pairs.flat()) degrees[x]++;
-  /** Lengths of shortest paths, undefined for positions without a path: pairs are followed to and fro. */
-  const ways = pairs.flatMap(([x, other], k) => [[x, other, lengths[k]], [other, x, lengths[k]]]);
+  const edges = range(size).map(() => []);
+  pairs.forEach(([x, other], k) => {
+    edges[x].push([other, lengths[k]]);
+    edges[other].push([x, lengths[k]]);
+  });
+  /** Lengths of shortest paths, undefined for positions without a path. */
   const distancesFrom = (start) => {
-    const found = Array(size).fill();
-    found[start] = 0n;
-    for (let changed = true; changed; ) {
-      changed = false;
-      for (const [x, other, length] of ways.reverse())
-        if (found[x] !== undefined && !(found[other] <= found[x] + length)) {
-          found[other] = found[x] + length;
-          changed = true;
+    const shortest = Array(size).fill(), queue = [start];
+    shortest[start] = 0n;
+    for (const x of queue) // it grows while shorter paths are found
+      for (const [other, length] of edges[x])
+        if (!(shortest[other] <= shortest[x] + length)) {
+          shortest[other] = shortest[x] + length;
+          queue.push(other);
         }
-    }
-    return found;
+    return shortest;
   };
   if (new Set(pairs.map(String)).size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
   /** All distances, if there are few enough pairs. */
-  const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = far(highest(distancesFrom(size >> 1)));
+  const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = (start) => far(highest(distancesFrom(start)));
   // Over the middle position any two are at most twice its largest distance apart.
-  const largest = all ? far(highest(all.map(highest))) : times(whole(2), farthest);
-  const complete = range(size).filter((x) => degrees[x] === size - 1), sensitive = new Set(complete);
+  const largest = all ? far(highest(all.map(highest))) : times(whole(2), farthest(size >> 1));
+  const complete = range(size).filter((x) => edges[x].length === size - 1), sensitive = new Set(complete);
   return {
     distance: (x, other) => (all ? far(all[x][other]) : largest),
     largest,
@@ -935,16 +935,16 @@ function graph(entry, size) {
       const groups = [];
       pairs.forEach((pair, k) => {
         if (lengths[k] !== lengths[k - 1]) {
-          const list = [];
-          groups.push({ list, limit: limitOf(far(lengths[k])), pairs: () => list, widest: pair });
+          const members = [];
+          groups.push({ members, limit: limitOf(far(lengths[k])), pairs: () => members, widest: pair });
         }
         const group = groups.at(-1), [x, other] = group.widest;
-        group.list.push(pair);
+        group.members.push(pair);
         if (pair[1] - pair[0] > other - x) group.widest = pair;
       });
       return groups;
     },
-    /** The largest distance from the middle position. */
+    /** The largest distance from a position. */
     farthest,
     /** Positions at the smallest distance of all others, if all pairs contain one of them. */
     sensitive: new Set(lengths).size < 2 && complete.length < size && pairs.every((pair) => pair.some((x) => sensitive.has(x))) ? complete : [],
@@ -1382,11 +1382,11 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
    */
   const noResponse = () => {
     const last = only.size - 1, distance = along(0);
-    let far = farthest || largest;
+    let far = largest;
     if (stochastic && at) far = distance([BigInt(last), 2n]);
-    else if (at && !ring) {
+    else if (farthest || (at && !ring)) {
       const middle = positionOf(only);
-      far = larger(distance(middle), distance(last - middle));
+      far = farthest ? farthest(middle) : larger(distance(middle), distance(last - middle));
     }
     return plus(smaller(far, across), guaranteeOf(response).across);
   };

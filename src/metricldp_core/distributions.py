@@ -404,7 +404,7 @@ class LazyGeometric(OneInteger):
         at_end = (position == 0) | (position == self.size - 1)
         stays = words.below((self.keep, self.end)[at_end])
         moved = self.geometric.draw(position, words)
-        return position if stays else moved
+        return (moved, position)[stays]
 
     def ratio(self, x: int, other: int) -> Fraction:
         return Fraction(1) if x == other else CERTAIN

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 from metricldp_core.canonical import LARGEST_FRACTION, LARGEST_NUMBER, Entry
 from metricldp_core.exact import CERTAIN, at_most_exp, log_of
 
-MOST_PAIRS = 1 << 17
+MOST_PAIRS = 1 << 16
 """Generating pairs that a manifest lists."""
 _LARGE = re.compile("[1-9][0-9]{15,1999}")
 _MOST_STEPS = 1 << 19
@@ -289,12 +289,12 @@ class Graph(Metric):
     kind: ClassVar[str] = "graph"
 
     def groups(self) -> Iterator[Group]:
+        limits = {length: Limit(self.step * length) for length in set(self.lengths)}
         listed = zip(self.lengths, self.pairs, strict=True)
         for length, run in groupby(listed, key=itemgetter(0)):
             pairs = [pair for _, pair in run]
-            widest = max(pairs, key=lambda pair: pair[1] - pair[0])
-            limit, count = Limit(self.step * length), len(pairs)
-            yield Group(limit, count, iter(pairs), count, iter(pairs), widest)
+            widest, count = max(pairs, key=lambda pair: pair[1] - pair[0]), len(pairs)
+            yield Group(limits[length], count, iter(pairs), count, iter(pairs), widest)
 
     def limit(self, x: int, other: int) -> Limit:
         return Limit(self.step * self._listed[x, other])

@@ -70,15 +70,16 @@ class Domain(ABC):
 
     def position(self, value: object, *, clip: bool = False) -> int:
         """The position of a response."""
+        value = scalar(value)
         missing = is_missing(value) & self.optional
         return self.position_of((value, self._stand_in(value))[missing], clip)
 
     def _stand_in(self, value: object) -> object:
         """The middle in the type of a missing response, so that it takes the same steps."""
-        for kind in (str, float, Decimal):
-            if isinstance(value, kind):
-                return kind(self.middle)
-        return self.middle
+        kind = isinstance(value, str) + 2 * isinstance(value, float)
+        kind += 3 * isinstance(value, Decimal)
+        middle = self.middle
+        return (middle, str(middle), float(middle), Decimal(middle))[kind]
 
     def reject(self, why: str, reason: str = "kind") -> NoReturn:
         raise InvalidValueError(why, attribute=self.name or None, reason=reason)
@@ -102,10 +103,14 @@ class _Numbers(Domain):
     high: Any = 1
     cyclic: bool = False
 
+    @property
+    def middle(self) -> int | float:
+        return float(self.low + (self.high - self.low) / 2)
+
     def _within(self, number: Any, clip: bool) -> Any:
         """The number, or the nearest end if it is clipped; values of a ring are not clipped."""
         nearest = min(max(number, self.low), self.high)
-        if nearest != number and (self.cyclic or not clip):
+        if (nearest != number) & (self.cyclic | (not clip)):
             remedy = "correct it or clip it (clip=True, --clip)"
             if self.cyclic:
                 remedy = f"cyclic values are not clipped; reduce it modulo {self._period:g}"
@@ -152,7 +157,8 @@ class _Numbers(Domain):
             self._reject_missing()
         if math.isinf(number):
             self._reject_infinite()
-        return int(text) if text.lstrip("+-").isdigit() else number
+        whole = text.lstrip("+-").isdigit()
+        return (number, int(("0", text)[whole]))[whole]
 
     def _reject_infinite(self) -> NoReturn:
         self.reject("is not a finite number; correct it or leave the row out", "range")
@@ -219,10 +225,6 @@ class Bins(_Numbers):
     def size(self) -> int:
         return self.bins or len(self.given) - 1
 
-    @property
-    def middle(self) -> float:
-        return float(self.low + (self.high - self.low) / 2)
-
     @cached_property
     def edges(self) -> tuple[float, ...]:
         if self.given:
@@ -271,10 +273,6 @@ class Points(_Numbers):
     @property
     def size(self) -> int:
         return self.points
-
-    @property
-    def middle(self) -> float:
-        return float(self.low + (self.high - self.low) / 2)
 
     def position_of(self, value: object, clip: bool) -> int:
         steps = (self._real(value, clip) - self.low) / (self.high - self.low) * (self.points - 1)
@@ -379,7 +377,7 @@ class Response(Domain):
         return 2
 
     def position(self, value: object, *, clip: bool = False) -> int:
-        return 1 - is_missing(value)
+        return 1 - is_missing(scalar(value))
 
     def position_of(self, value: object, clip: bool) -> int:
         return self.position(value)
@@ -447,10 +445,11 @@ _IS_MISSING = "is missing; each response needs a value, so fill it in or leave t
 
 
 def scalar(value: Any) -> Any:
-    """A scalar of numpy as Python has it. A span of time is not a number."""
-    of_numpy = type(value).__module__ == "numpy" and not hasattr(value, "__len__")
-    of_numpy |= isinstance(value, float | str) and hasattr(value, "item")
-    return value.item() if of_numpy and type(value).__name__ != "timedelta64" else value
+    """A scalar of numpy as Python has it; others take the same steps. Spans of time stay."""
+    kind = type(value)
+    of_numpy = (kind.__module__ == "numpy") & (not hasattr(value, "__len__"))
+    of_numpy |= isinstance(value, float | str) & hasattr(value, "item")
+    return value.item() if of_numpy & (kind.__name__ != "timedelta64") else value
 
 
 def as_name(value: Any) -> Any:
@@ -465,6 +464,7 @@ def as_name(value: Any) -> Any:
 
 def is_missing(value: Any) -> bool:
     """Whether a response is missing: None, NaN or blank text. The same steps for all."""
+    value = scalar(value)
     nothing = (value is None) | (type(value).__name__ in _MISSING)
     nan = math.isnan((0.0, value)[isinstance(value, float)])
     no_decimal = (_ZERO, value)[isinstance(value, Decimal)].is_nan()

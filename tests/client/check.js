@@ -43,10 +43,9 @@ export function check({ facts = [], changes = [] }) {
   };
   let slowest = 0;
   for (const { manifest: text, fingerprint, certificates, sentences: lines, reports, values } of facts) {
-    const manifest = parse(text, fingerprint), start = performance.now();
-    const device = deviceOf(manifest);
+    const manifest = parse(text, fingerprint), start = performance.now(), certificate = certify(manifest), { proofs } = certificate;
     slowest = Math.max(slowest, performance.now() - start);
-    const written = sentences(manifest), { proofs } = device.certificate;
+    const written = sentences(manifest), device = certificate.holds && deviceOf(manifest);
     for (let k = 0; k < Math.max(lines.length, written.length); k++) same("sentences", lines[k], written[k], text);
     certificates.forEach(({ name, holds, loss, allowed }, k) => {
       const proof = proofs[k] || {};

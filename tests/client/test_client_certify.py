@@ -80,6 +80,7 @@ def test_malformed_manifests_are_rejected(tmp_path):
     assert counts["broken"] > 200
 
 
+@pytest.mark.slow
 def test_proofs_with_too_many_steps_are_rejected(tmp_path):
     changes = list(largest_proofs())
     agree(changes, tmp_path)

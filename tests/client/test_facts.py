@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from browsers import CLIENT, chromium, node, served, tool
-from facts import broken, facts, written
+from facts import broken, facts, random_facts, written
 from manifests import manifests
 
 from metricldp_core.distributions import FIRST, SECOND, SUPPORTED
@@ -38,7 +38,7 @@ def counted(data):
 
 
 def test_facts_agree_in_node(tmp_path):
-    data = list(facts(16, 8))
+    data = [*facts(16, 8), *random_facts(1_000)]
     result = in_node({"facts": data}, tmp_path)
     assert (result["differ"], result["wrong"]) == (0, [])
     assert result["counts"] == {**counted(data), "changes": 0}
@@ -105,7 +105,7 @@ def test_facts_are_about_everything_that_a_manifest_can_have():
 
 @pytest.mark.slow
 def test_all_facts_agree_in_node_and_chromium(tmp_path):
-    data = list(facts(80, 30))
+    data = [*facts(80, 30), *random_facts(10_000)]
     assert sum(counted(data).values()) >= FEWEST
     result = in_node({"facts": data}, tmp_path)
     assert (result["differ"], result["wrong"]) == (0, [])

@@ -141,25 +141,6 @@ def test_draws_of_all_words_have_the_probabilities_of_the_channel(name):
             assert law_on_device(channel, x) == possible(exact_law(channel, x))
 
 
-@pytest.mark.parametrize("size", [4, 6, 7])
-def test_response_that_rejects_has_its_law_up_to_the_runs_left_open(size):
-    channel = Response(size, 11 << 60)
-    law, open_mass = law_of(lambda words: channel.distribution.draw(1, words), rounds=5)
-    keep = Fraction(11, 16)
-    others = {law[y] for y in range(size) if y != 1}
-    assert len(others) == 1, "the others are equally likely, however often a draw was rejected"
-    accepted = others.pop() * (size - 1)
-    assert law[1] / keep == accepted / (1 - keep) == 1 - open_mass
-    assert open_mass < Fraction(1, 2) ** 4
-
-
-@pytest.mark.parametrize("rest", [0, 1, 7, 15])
-def test_positions_are_rounded_with_exactly_the_probability_of_the_rest(rest):
-    position = (5 << FRACTION_BITS) + (rest << FRACTION_BITS - 4)
-    law, _ = law_of(lambda words: words.round(position))
-    assert law == possible({5: 1 - Fraction(rest, 16), 6: Fraction(rest, 16)})
-
-
 @pytest.mark.parametrize(
     ("attribute", "value"),
     [

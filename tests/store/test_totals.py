@@ -503,6 +503,11 @@ def test_reports_are_added_to_reports():
     with pytest.raises(InvalidReportError):
         tally.add([one, b"broken"])
     assert tally.n == 600
+    for more in (tally, SURVEY.tally([], keep=[("age",)])):
+        rejected = Counter()
+        before = more.n
+        more.add([pack(SURVEY, two)[0], b"broken"], rejected=rejected)
+        assert more.n == before + 1 and rejected == {"version": 1}
 
 
 def test_private_weights_are_totals_like_others():

@@ -110,11 +110,11 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
    */
   const noResponse = () => {
     const last = only.size - 1, distance = along(0);
-    let far = farthest || largest;
+    let far = largest;
     if (stochastic && at) far = distance([BigInt(last), 2n]);
-    else if (at && !ring) {
+    else if (farthest || (at && !ring)) {
       const middle = positionOf(only);
-      far = larger(distance(middle), distance(last - middle));
+      far = farthest ? farthest(middle) : larger(distance(middle), distance(last - middle));
     }
     return plus(smaller(far, across), guaranteeOf(response).across);
   };

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Any, cast
 
 from metricldp.attributes.base import Attribute
@@ -24,6 +25,7 @@ from metricldp.design import registry
 from metricldp.design.cells import MARGINS
 from metricldp.design.plans import checked_prior, said_workload
 from metricldp.metrics import Lp, Metric
+from metricldp.metrics.closed import common_unit
 from metricldp_core import manifest as core
 from metricldp_core import metrics as core_metrics
 from metricldp_core.distributions import SUPPORTED, Distribution
@@ -132,9 +134,23 @@ class Block:
 
     @cached_property
     def core_metric(self) -> core_metrics.Metric:
-        """What is guaranteed on cells; baselines without a grid have one distance for all pairs."""
+        """What is guaranteed on cells.
+
+        A baseline without a grid has one distance for all pairs, or one for each number of steps.
+        """
         grid, size = self.mechanism.grid, math.prod(self.sizes)
-        return core_metrics.Uniform(size, self.diameter) if grid is None else grid.to_core(size)
+        if grid is not None:
+            return grid.to_core(size)
+        if self.channel.distribution.invariance == "all":
+            return core_metrics.Uniform(size, self.diameter)
+        start = (0,) * len(self.sizes)
+        steps = [step for step in product(*map(range, self.sizes)) if math.gcd(*step) == 1]
+        if self.mechanism.adds_up:
+            steps = [step for step in steps if sum(step) == 1]
+        apart = [self.mechanism.distance(self.sizes, self.metrics, start, step) for step in steps]
+        unit = common_unit(apart)
+        lengths = tuple(int(distance / unit) for distance in apart)
+        return core_metrics.Grid(self.sizes, unit, tuple(steps), lengths)
 
     def to_dict(self) -> dict[str, Any]:
         stored = self.channel.distribution
