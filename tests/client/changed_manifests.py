@@ -41,7 +41,7 @@ from manifests import (
 from metricldp_core import InvalidManifestError, Manifest, certify
 from metricldp_core.canonical import canonical
 from metricldp_core.distributions import Geometric, Matrix, Memoised, Threshold
-from metricldp_core.exact import WORD
+from metricldp_core.exact import WORD, exp_bounds
 from metricldp_core.manifest import Field
 from metricldp_core.metrics import Uniform
 from metricldp_core.values import Bins, Names, Points, PublicWeight, Response
@@ -199,6 +199,23 @@ def member_steps(n, family) -> int:
     return certify_steps(member(n, family))
 
 
+FINE = 1 << 400
+"""Denominator of an epsilon that 256 digits of a power of e do not decide."""
+
+
+def nearest_loss() -> int:
+    """The smallest epsilon that holds for a randomized response, in units of 2^-400."""
+    distribution = randomized_response(3, 1)
+    ratio, low, high = distribution.largest_ratio(), FINE // 2, 2 * FINE
+    while high - low > 1:
+        middle = (low + high) // 2
+        if exp_bounds(Fraction(middle, FINE), 1024)[0] >= ratio:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
 def limits() -> Iterator[dict]:
     """Manifests at limits of format 1, and beyond them."""
     plain = randomized_response(3, 1), Uniform(3, ONE)
@@ -242,11 +259,15 @@ def limits() -> Iterator[dict]:
             ]
         ],
         "equal names": [
-            [one(Names("x", names=found))] for found in (("a", "b", "c"), tuple("aba"))
+            [one(Names("x", names=tuple(found)))] for found in (("a", "b", "c"), tuple("aba"))
         ],
         "ends": [
             [one(Bins("x", low=low, high=1e300, bins=3))]
             for low in (-1e300, math.nextafter(-1e300, -math.inf), 1e300)
+        ],
+        "enclosure": [
+            [one(whole(3), plain[0], Uniform(3, Fraction(nearest_loss() + by, FINE)))]
+            for by in (0, -1)
         ],
         "low": [[one(whole(3, "x", low))] for low in (-(2**53), -(2**53) - 1, 2**53 - 2)],
         "block": [
