@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import sys
 from collections import Counter
 from fractions import Fraction
 
@@ -144,6 +146,28 @@ class EveryWord(Words):
         drawn, tried = self.path[self.at]
         self.at += 1
         return drawn << (count - tried)
+
+
+def steps(call) -> int:
+    """How many instructions of Python a call takes, with all that it calls."""
+    count = 0
+
+    def trace(frame, event, _):
+        nonlocal count
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    gc.disable()  # it may run Python code of other tests
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+        gc.enable()
+    return count
 
 
 def law_of(draw, *, word=4, rounds=10**6):

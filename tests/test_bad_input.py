@@ -6,6 +6,7 @@ On the command line it is that line on standard error, nothing on standard outpu
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import itertools
 import json
@@ -36,6 +37,7 @@ from metricldp import (
     Survey,
     SurveySpec,
     TightenedMetricWarning,
+    Weight,
 )
 from metricldp.basics.text import shown
 from metricldp.cli import main as cli
@@ -282,12 +284,37 @@ def test_unknown_mechanisms(mechanism):
             "planar-laplace",
             "'planar-laplace' randomizes several attributes together; name them in jo",
         ),
-        ("telepathy", "hierarchy-B, hierarchy-B-plain or hierarchy-B-unary (B = 2, 3, ...)"),
+        (
+            "telepathy",
+            "choose auto, geometric, threshold, randomized-response, additive, tight-constraints, "
+            "extremal, unary or a plug-in",
+        ),
     ],
 )
 def test_a_mechanism_that_was_meant(mechanism, needle):
     age = Integer(0, 9, epsilon=1, mechanism=mechanism, per=1)
     says(InvalidSpecError, lambda: Survey.design({"a": age}), needle)
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        Integer(0, 9, epsilon=1, mechanism="telepathy", per=1),
+        Continuous(0, 9, bins=3, epsilon=1, mechanism="telepathy", per=1),
+        Ordinal(["low", "high"], epsilon=1, mechanism="telepathy"),
+        Categorical(["a", "b"], epsilon=1, mechanism="telepathy"),
+        Weight(0, 9, private=True, epsilon=1, mechanism="telepathy"),
+    ],
+    ids=lambda described: described.kind,
+)
+def test_unknown_mechanism_names_at_most_eight_that_suit_the_attribute(described):
+    with pytest.raises(InvalidSpecError) as error:
+        Survey.design({"a": described})
+    names = str(error.value).partition("choose ")[2].removesuffix(" or a plug-in").split(", ")
+    assert 2 <= len(names) <= 8
+    for name in names:
+        Survey.design({"a": dataclasses.replace(described, mechanism=name)})
+        assert f'"{name}"' in Integer.__doc__
 
 
 def test_categories_have_no_hierarchies_to_choose():
@@ -1150,8 +1177,6 @@ def test_questions(survey, tally, where, needles):
         ({"age": np.array(5)}, {"age": 5}),
         ({"age": np.array([5, 6])}, {"age": (5, 6)}),
         ({"age": {5, 6}}, {"age": [5, 6]}),
-        ({"income": (-1e308, 1e308)}, {}),
-        ({"income": (-5, 50_000)}, {"income": (None, 50_000)}),
         (None, {}),
     ],
     ids=repr,
@@ -1159,6 +1184,37 @@ def test_questions(survey, tally, where, needles):
 def test_questions_that_mean_the_same(tally, where, same):
     one, other = tally.count(where), tally.count(same)
     assert (one.value, one.variance, one.notes) == (other.value, other.variance, other.notes)
+
+
+@pytest.mark.parametrize(
+    ("where", "same", "words"),
+    [
+        ({"income": (-1e308, 1e308)}, None, "income -1e+308 to 1e+308"),
+        ({"income": (-5, 50_000)}, "income < 50_000", "income -5 to 50,000"),
+        ("income <= 300_000", None, "income up to 300,000"),
+        ("-3 <= age <= 29", "age <= 29", "age -3 to 29"),
+        ("age >= 65 and age < 200", "age >= 65", "age 65 to 199"),
+    ],
+    ids=repr,
+)
+def test_condition_partly_outside_of_the_domain_has_a_note(tally, where, same, words):
+    one, other = tally.count(where), tally.count(same)
+    assert (one.value, one.variance) == (other.value, other.variance)
+    (note,) = one.notes
+    domain = "0 to 200,000" if "income" in words else "0 to 99"
+    assert note == f"{words} is partly outside of the domain, {domain}"
+    assert note in str(one)
+
+
+def test_mask_as_a_condition_is_named_by_its_type(tally):
+    ages = pd.Series([31, 47, 58], name="age")
+    frame = pd.DataFrame({"age": ages})
+    for mask in (ages > 40, ages, frame, ages.to_numpy(), pa.array(ages), pa.table(frame)):
+        with pytest.raises(QueryError) as error:
+            tally.count(mask)
+        message = str(error.value)
+        assert message.endswith(f", not a {type(mask).__name__}"), message
+        assert not any(word in message for word in ("True", "False", "31", "47"))
 
 
 @pytest.mark.parametrize("attribute", ["foo", None, 3, ["age"]])

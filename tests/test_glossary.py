@@ -91,10 +91,9 @@ EXTRAS = {
     "Continuous": {"said"},
     "Fit": {"shares"},
     "Lp": {"share"},
-    "Regression": {"predict"},
     "Survey": {"asked"},
-    "Tally": {"of", "refused"},
-    "Totals": {"asked", "refused"},
+    "Tally": {"of"},
+    "Totals": {"asked"},
     "Waves": {"found"},
     "Workload": {"answers"},
 }

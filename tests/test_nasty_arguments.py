@@ -122,19 +122,6 @@ TALLY = SURVEY.tally(SURVEY.randomize(PEOPLE))
 FIT = TALLY.fit_distribution(["income", "region"])
 POOL = pool([TALLY, SURVEY.tally(SURVEY.randomize(PEOPLE))])
 WAVES = waves([TALLY, SURVEY.tally(SURVEY.randomize(PEOPLE))])
-LINES = Survey.design(
-    {
-        "age": Integer(0, 9, epsilon=30, per=1),
-        "pay": Integer(0, 9, epsilon=30, per=1),
-        "region": Categorical(["north", "south"], epsilon=30),
-    }
-)
-LINED = {
-    "age": [k % 10 for k in range(200)],
-    "pay": [k % 7 for k in range(200)],
-    "region": [("north", "south")[k % 3 % 2] for k in range(200)],
-}
-LINE = LINES.tally(LINES.randomize(LINED)).linear_regression("pay", ["age", "region"])
 
 
 def accountant():
@@ -278,15 +265,6 @@ CALLS = {
         {"event": {"region": "north"}, "attribute": "age"},
     ),
     "tally.top_k": (TALLY.top_k, {"attribute": "region", "k": 1}),
-    "Regression.predict": (LINE.predict, {"person": {"age": 3, "region": "south"}}),
-    "Regression.predict of an age": (
-        lambda age: LINE.predict({"age": age, "region": "south"}),
-        {"age": 3},
-    ),
-    "Regression.predict in a region": (
-        lambda region: LINE.predict({"age": 3, "region": region}),
-        {"region": "north"},
-    ),
     "table.pvalues": (TALLY.histogram("region").pvalues, {}),
     "tally.workload": (TALLY.workload, {"attribute": "age", "matrix": "values"}),
     "tally.contributions": (

@@ -95,7 +95,7 @@ EXTRA_MEMBERS = {
         add counts covariances layout_for load of planner profile quantiles save store survey
         with_prior
     """,
-    "Fit": "attributes quantiles sample shares survey values",
+    "Fit": "attributes quantiles shares survey values",
     "Pool": "tallies",
     "Waves": "labels per same_people tallies times",
     "Estimate": """

@@ -16,8 +16,8 @@ certificate         for each private field: `field`, `distribution`, `pairs` (th
                     `tightest` (two positions), `loss` and `allowed` in nine digits
 reports             `response`, `clip` if true, `words`, `report`; of a device with a memory also
                     `memory` before and `remembered` after the report
-rejected_values     `response`, `clip` if true, and `reason`: one of missing, kind, whole, range, name
-rejected_reports    `report` and `reason`: one of length, version, survey, padding, range
+rejected_values     `response`, `clip` if true, and `reason`: missing, kind, whole, range or name
+rejected_reports    `report` and `reason`: length, version, survey, padding or range
 
 Words, probabilities and reports are hexadecimal: a word has 16 digits, words follow each other.
 """

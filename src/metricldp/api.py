@@ -99,7 +99,8 @@ class Survey(Agreement):
         """Randomize respondents' values: pandas, polars, Arrow or a dict of arrays in, reports out.
 
         Lazy frames and DuckDB relations are computed, as far as the survey needs their columns.
-        If a value is outside its domain, an error names the row and nothing is randomized;
+        If a value is outside its domain, an error names the row, counted from 1, and nothing is
+        randomized;
         `clip=True` moves such values to the nearest end. No error shows a value. With `shuffle`
         the reports are in random order. Randomness comes from the operating system unless a test
         passes its own.
@@ -149,7 +150,9 @@ class Survey(Agreement):
         A table is one of Arrow, pandas or polars, a lazy frame or a DuckDB relation. Files may be
         a folder, or a pattern such as "day-*.parquet". `reports` may also be a list or a stream
         of tables, files and bytes, or a file of totals. No file, copy of a file or table object is
-        counted twice.
+        counted twice. Copies of bytes, and copies or slices of tables, cannot be recognized and are
+        counted again: two respondents can send equal bytes. The report of a retry has the same
+        bytes only if the device sends its stored bytes. A collector deduplicates reports by id.
 
         An invalid report raises an error. With a Counter as `rejected`, invalid reports are left
         out and counted there by reason. `layout` is one of "auto", "cells", "prefix" and
@@ -170,7 +173,7 @@ class Survey(Agreement):
         return Tally.of(
             self,
             reports,
-            refused=rejected,
+            rejected=rejected,
             layout=layout,
             keep=keep,
             fingerprint=fingerprint,

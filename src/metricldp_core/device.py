@@ -75,20 +75,20 @@ class Device:
             kind = type(response).__name__
             raise InvalidValueError(f"a response is a dict of values by attribute, not {kind}")
         for name, domain in self._asked.items():
-            if name not in response and not domain.optional:
+            # The steps do not depend on whether there is an entry.
+            if (name not in response) & (not domain.optional):
                 there = [key for key in response if isinstance(key, str)]
                 why = f"the response has no value for {name!r}, only for {listed(there) or 'none'}"
                 raise InvalidValueError(f"{why}{_guess(name, there)}", reason="missing")
         # A misspelt name of an optional attribute would read as no response. The check does not
         # depend on whether there is one.
         if any(domain.optional for domain in self._asked.values()):
-            for key in response:
-                if key not in self._asked:
-                    named = repr(key)[:80] if isinstance(key, str) else "a key that is not a name"
-                    meant = _guess(key, self._asked) or f"; it has {listed(list(self._asked))}"
-                    raise InvalidValueError(
-                        f"the response has a value for {named}, which is not in the survey{meant}"
-                    )
+            for key in set(response).difference(self._asked):
+                named = repr(key)[:80] if isinstance(key, str) else "a key that is not a name"
+                meant = _guess(key, self._asked) or f"; it has {listed(list(self._asked))}"
+                raise InvalidValueError(
+                    f"the response has a value for {named}, which is not in the survey{meant}"
+                )
         found = []
         for field in self.manifest.fields:
             each = [d.position(response.get(d.name), clip=clip) for d in field.domains]

@@ -40,16 +40,12 @@ class Distribution(ABC):
     kind: ClassVar[str]
     size: int
     bits: int
+    invariance: Invariance = "none"
+    """What `ratio` depends on: both positions, their difference, or only whether they differ.
+
+    The proof then needs fewer pairs. The difference is that of cells of `grid`."""
     rises: bool = False
     """Whether a ratio that depends on a difference does not fall as the difference grows."""
-
-    @property
-    def invariance(self) -> Invariance:
-        """What `ratio` depends on: both positions, their difference, or only whether they differ.
-
-        The proof then needs fewer pairs. The difference is that of cells of `grid`.
-        """
-        return "none"
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -95,7 +91,9 @@ class Distribution(ABC):
 class OneInteger(Distribution):
     """A report is one integer below `outputs`."""
 
-    outputs: int
+    @property
+    def outputs(self) -> int:
+        return self.size
 
     @property
     def bits(self) -> int:  # type: ignore[override]
@@ -120,14 +118,7 @@ class RandomizedResponse(OneInteger):
     keep: int
 
     kind: ClassVar[str] = "randomized-response"
-
-    @property
-    def outputs(self) -> int:  # type: ignore[override]
-        return self.size
-
-    @property
-    def invariance(self) -> Invariance:
-        return "all"
+    invariance = "all"
 
     def draw(self, position: int, words: Words) -> int:
         stays = words.below(self.keep)
@@ -178,7 +169,7 @@ class Threshold(Distribution):
         return len(set(self.flips)) == 1
 
     @property
-    def invariance(self) -> Invariance:
+    def invariance(self) -> Invariance:  # type: ignore[override]
         return "difference" if self._equal else "none"
 
     def draw(self, position: int, words: Words) -> int:
@@ -237,7 +228,7 @@ class Unary(Distribution):
         return self.size
 
     @property
-    def invariance(self) -> Invariance:
+    def invariance(self) -> Invariance:  # type: ignore[override]
         return "all" if len(set(self._bit_ratios.values())) == 1 else "none"
 
     def draw(self, position: int, words: Words) -> int:
@@ -308,15 +299,8 @@ class Geometric(OneInteger):
     block: int
 
     kind: ClassVar[str] = "geometric"
+    invariance = "difference"
     rises = True
-
-    @property
-    def outputs(self) -> int:  # type: ignore[override]
-        return self.size
-
-    @property
-    def invariance(self) -> Invariance:
-        return "difference"
 
     def draw(self, position: int, words: Words) -> int:
         return min(max(position + self.noise(words), 0), self.size - 1)
@@ -360,8 +344,8 @@ class Geometric(OneInteger):
         return {"kind": self.kind, "size": self.size, **self.noise_data()}
 
     def noise_data(self) -> dict[str, Any]:
-        digits = [word(digit) for digit in self.digits]
-        return {"zero": word(self.zero), "digits": digits, "block": word(self.block)}
+        zero, digits, block = word(self.zero), list(map(word, self.digits)), word(self.block)
+        return {"zero": zero, "digits": digits, "block": block}
 
     @classmethod
     def read(cls, entry: Entry, most: int = MOST_POSITIONS) -> Self:
@@ -396,15 +380,11 @@ class LazyGeometric(OneInteger):
     def size(self) -> int:  # type: ignore[override]
         return self.geometric.size
 
-    @property
-    def outputs(self) -> int:  # type: ignore[override]
-        return self.geometric.size
-
     def draw(self, position: int, words: Words) -> int:
         at_end = (position == 0) | (position == self.size - 1)
         stays = words.below((self.keep, self.end)[at_end])
         moved = self.geometric.draw(position, words)
-        return position if stays else moved
+        return (moved, position)[stays]
 
     def ratio(self, x: int, other: int) -> Fraction:
         return Fraction(1) if x == other else CERTAIN
@@ -413,8 +393,8 @@ class LazyGeometric(OneInteger):
         return CERTAIN
 
     def to_data(self) -> dict[str, Any]:
-        noise = {"size": self.size, **self.geometric.noise_data()}
-        return {"kind": self.kind, "keep": word(self.keep), "end": word(self.end), **noise}
+        stays = {"size": self.size, "keep": word(self.keep), "end": word(self.end)}
+        return {"kind": self.kind, **stays, **self.geometric.noise_data()}
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
@@ -495,12 +475,10 @@ class Matrix(Distribution):
         return {}
 
     def to_data(self) -> dict[str, Any]:
-        rows = [
-            {"entries": runs(row.entries, int), "low": row.low, **row.noise.to_data()}
-            for row in self.rows
-        ]
-        for row in rows:
-            del row["kind"]
+        rows = []
+        for row in self.rows:
+            window = {"entries": runs(row.entries, int), "low": row.low, "size": row.noise.size}
+            rows.append({**window, **row.noise.noise_data()})
         return {"kind": self.kind, "rows": rows}
 
     @classmethod
@@ -542,7 +520,7 @@ class Memoised(OneInteger):
         return self.first.size
 
     @property
-    def outputs(self) -> int:  # type: ignore[override]
+    def outputs(self) -> int:
         return self.second.outputs
 
     @property
@@ -550,7 +528,7 @@ class Memoised(OneInteger):
         return self.first.rises
 
     @property
-    def invariance(self) -> Invariance:
+    def invariance(self) -> Invariance:  # type: ignore[override]
         return self.first.invariance
 
     def draw(self, position: int, words: Words) -> int:
@@ -601,7 +579,7 @@ class Table(OneInteger):
         return len(self.weights)
 
     @property
-    def outputs(self) -> int:  # type: ignore[override]
+    def outputs(self) -> int:
         return len(self.weights[0])
 
     @cached_property

@@ -19,7 +19,8 @@ class InvalidValueError(MetricLdpError, ValueError):
     """A response is missing, of the wrong type or outside its domain; nothing was randomized.
 
     If one value is invalid, `attribute` and `row` (from 0) locate it, and `reason` is one of
-    missing, kind, whole, range and name. The message does not contain the value.
+    missing, kind, whole, range and name. The message does not contain the value. It counts rows of
+    data from 1, so "row 1" of a CSV file is the line after the header.
     """
 
     def __init__(

@@ -21,7 +21,6 @@ from metricldp_core.distributions import (
     FIRST,
     MOST_POSITIONS,
     SUPPORTED,
-    Invariance,
     OneInteger,
     Table,
 )
@@ -103,6 +102,7 @@ class Additive(OneInteger):
     fall: int
 
     kind: ClassVar[str] = "additive"
+    invariance = "difference"
 
     @cached_property
     def size(self) -> int:  # type: ignore[override]
@@ -114,12 +114,8 @@ class Additive(OneInteger):
         return prod(self.lengths)
 
     @property
-    def outputs(self) -> int:  # type: ignore[override]
+    def outputs(self) -> int:
         return len(self.depths) * self.ring
-
-    @property
-    def invariance(self) -> Invariance:
-        return "difference"
 
     @property
     def grid(self) -> tuple[int, ...]:

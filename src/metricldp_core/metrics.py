@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain, combinations, groupby, islice, product
+from itertools import accumulate, chain, combinations, groupby, islice, product
 from math import ceil, floor, prod
 from operator import itemgetter
 from typing import Any, ClassVar, Self
@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 from metricldp_core.canonical import LARGEST_FRACTION, LARGEST_NUMBER, Entry
 from metricldp_core.exact import CERTAIN, at_most_exp, log_of
 
-MOST_PAIRS = 1 << 17
+MOST_PAIRS = 1 << 16
 """Generating pairs that a manifest lists."""
 _LARGE = re.compile("[1-9][0-9]{15,1999}")
 _MOST_STEPS = 1 << 19
@@ -289,12 +289,12 @@ class Graph(Metric):
     kind: ClassVar[str] = "graph"
 
     def groups(self) -> Iterator[Group]:
+        limits = {length: Limit(self.step * length) for length in set(self.lengths)}
         listed = zip(self.lengths, self.pairs, strict=True)
         for length, run in groupby(listed, key=itemgetter(0)):
             pairs = [pair for _, pair in run]
-            widest = max(pairs, key=lambda pair: pair[1] - pair[0])
-            limit, count = Limit(self.step * length), len(pairs)
-            yield Group(limit, count, iter(pairs), count, iter(pairs), widest)
+            widest, count = max(pairs, key=lambda pair: pair[1] - pair[0]), len(pairs)
+            yield Group(limits[length], count, iter(pairs), count, iter(pairs), widest)
 
     def limit(self, x: int, other: int) -> Limit:
         return Limit(self.step * self._listed[x, other])
@@ -311,8 +311,17 @@ class Graph(Metric):
             edges[other].append((x, length))
         return edges
 
+    @cached_property
+    def _line(self) -> list[int] | None:
+        """Lengths from position 0, if the pairs are all neighbours."""
+        if self.pairs != _neighbours(self.size):
+            return None
+        return list(accumulate(self.lengths, initial=0))
+
     def distances_from(self, start: int) -> list[int]:
         """Lengths of shortest paths (Dijkstra's algorithm); -1 for positions without a path."""
+        if self._line is not None:
+            return [abs(length - self._line[start]) for length in self._line]
         found = [-1] * self.size
         queue = [(0, start)]
         while queue:
@@ -332,11 +341,19 @@ class Graph(Metric):
         return [self.distances_from(x) for x in range(self.size)]
 
     def distance(self, x: int, other: int) -> Fraction:
+        if self._line is not None:
+            return self.step * abs(self._line[x] - self._line[other])
         if self._all is None:
             return self.largest()
         return self.step * self._all[x][other]
 
     def largest(self) -> Fraction:
+        return self._largest
+
+    @cached_property
+    def _largest(self) -> Fraction:
+        if self._line is not None:
+            return self.step * self._line[-1]
         if self._all is not None:
             return self.step * max(map(max, self._all))
         # Over the middle position any two are at most twice its largest distance apart.
@@ -353,14 +370,14 @@ class Graph(Metric):
 
     def to_data(self) -> dict[str, Any]:
         data: dict[str, Any] = {"kind": self.kind, "step": str(self.step)}
-        if self.pairs != tuple((x, x + 1) for x in range(self.size - 1)):
+        if self.pairs != _neighbours(self.size):
             data["pairs"] = [list(pair) for pair in self.pairs]
         return data | {"lengths": [n if n < LARGEST_NUMBER else str(n) for n in self.lengths]}
 
     @classmethod
     def read(cls, entry: Entry, size: int) -> Self:
         step = entry.fraction("step")
-        pairs = [(x, x + 1) for x in range(size - 1)]
+        pairs = list(_neighbours(size))
         if entry.has("pairs"):
             pairs = [_pair(entry, pair, size) for pair in entry.list("pairs", 1, MOST_PAIRS)]
         numbers = entry.list("lengths", len(pairs), len(pairs))
@@ -368,6 +385,10 @@ class Graph(Metric):
         if len(set(pairs)) < len(pairs) or min(found.distances_from(0)) < 0:
             entry.reject("needs different pairs that connect all positions")
         return found
+
+
+def _neighbours(size: int) -> tuple[tuple[int, int], ...]:
+    return tuple((x, x + 1) for x in range(size - 1))
 
 
 def _pair(entry: Entry, pair: object, size: int) -> tuple[int, int]:

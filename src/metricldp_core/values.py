@@ -70,15 +70,16 @@ class Domain(ABC):
 
     def position(self, value: object, *, clip: bool = False) -> int:
         """The position of a response."""
+        value = scalar(value)
         missing = is_missing(value) & self.optional
         return self.position_of((value, self._stand_in(value))[missing], clip)
 
     def _stand_in(self, value: object) -> object:
         """The middle in the type of a missing response, so that it takes the same steps."""
-        for kind in (str, float, Decimal):
-            if isinstance(value, kind):
-                return kind(self.middle)
-        return self.middle
+        kind = isinstance(value, str) + 2 * isinstance(value, float)
+        kind += 3 * isinstance(value, Decimal)
+        middle = self.middle
+        return (middle, str(middle), float(middle), Decimal(middle))[kind]
 
     def reject(self, why: str, reason: str = "kind") -> NoReturn:
         raise InvalidValueError(why, attribute=self.name or None, reason=reason)
@@ -109,11 +110,11 @@ class _Numbers(Domain):
     def _within(self, number: Any, clip: bool) -> Any:
         """The number, or the nearest end if it is clipped; values of a ring are not clipped."""
         nearest = min(max(number, self.low), self.high)
-        if nearest != number and (self.cyclic or not clip):
+        if (nearest != number) & (self.cyclic | (not clip)):
             remedy = "correct it or clip it (clip=True, --clip)"
             if self.cyclic:
                 remedy = f"cyclic values are not clipped; reduce it modulo {self._period:g}"
-            self.reject(f"is outside {self.low:,} to {self.high:,}; {remedy}", "range")
+            self.reject(f"is outside {_plain(self.low)} to {_plain(self.high)}; {remedy}", "range")
         return nearest
 
     @property
@@ -156,7 +157,8 @@ class _Numbers(Domain):
             self._reject_missing()
         if math.isinf(number):
             self._reject_infinite()
-        return int(text) if text.lstrip("+-").isdigit() else number
+        whole = text.lstrip("+-").isdigit()
+        return (number, int(("0", text)[whole]))[whole]
 
     def _reject_infinite(self) -> NoReturn:
         self.reject("is not a finite number; correct it or leave the row out", "range")
@@ -299,10 +301,6 @@ class PublicWeight(_Numbers):
     def size(self) -> int:
         return 1 << 64
 
-    @property
-    def middle(self) -> float:
-        return float(self.low)  # in the steps of all values; a weight is never optional
-
     def position_of(self, value: object, clip: bool) -> int:
         return int.from_bytes(struct.pack("<d", self._real(value, clip)), "little")
 
@@ -375,7 +373,7 @@ class Response(Domain):
         return 2
 
     def position(self, value: object, *, clip: bool = False) -> int:
-        return 1 - is_missing(value)
+        return 1 - is_missing(scalar(value))
 
     def position_of(self, value: object, clip: bool) -> int:
         return self.position(value)
@@ -418,6 +416,12 @@ def read_domain(entry: Entry) -> Domain:
     return found
 
 
+def _plain(number: float) -> str:
+    """A number of a domain in a message: 10, not 10.0."""
+    whole = abs(number) <= LARGEST_NUMBER and number == int(number)
+    return f"{int(number) if whole else number:,}"
+
+
 def _close(entry: Entry, key: str) -> str | None:
     """A positive decimal number as text."""
     text = entry.any(key) if entry.has(key) else None
@@ -437,10 +441,11 @@ _IS_MISSING = "is missing; each response needs a value, so fill it in or leave t
 
 
 def scalar(value: Any) -> Any:
-    """A scalar of numpy as Python has it. A span of time is not a number."""
-    of_numpy = type(value).__module__ == "numpy" and not hasattr(value, "__len__")
-    of_numpy |= isinstance(value, float | str) and hasattr(value, "item")
-    return value.item() if of_numpy and type(value).__name__ != "timedelta64" else value
+    """A scalar of numpy as Python has it; others take the same steps. Spans of time stay."""
+    kind = type(value)
+    of_numpy = (kind.__module__ == "numpy") & (not hasattr(value, "__len__"))
+    of_numpy |= isinstance(value, float | str) & hasattr(value, "item")
+    return value.item() if of_numpy & (kind.__name__ != "timedelta64") else value
 
 
 def as_name(value: Any) -> Any:

@@ -64,7 +64,7 @@ def test_answers_stand_in_time_order_and_are_those_of_the_tallies(four_waves):
 @pytest.mark.parametrize("target", ["respondents", "population"])
 def test_changes_are_differences_with_their_own_error(four_waves, target):
     found = four_waves.fraction(YOUNG, target=target)
-    rows, changes = [estimate for _, estimate in found], found.changes()
+    rows, changes = [estimate for _, estimate in found], found.differences()
     assert changes.labels == ["2021 - 2020", "2023 - 2021", "2024 - 2023"]
     for k, (_, change) in enumerate(changes):
         assert change.value == pytest.approx(rows[k + 1].value - rows[k].value)
@@ -73,7 +73,7 @@ def test_changes_are_differences_with_their_own_error(four_waves, target):
     assert found.differences().labels == changes.labels
     assert found.differences().values == pytest.approx(changes.values)
     assert found.differences().stderr == pytest.approx(changes.stderr)
-    against = found.changes(base=2023)
+    against = found.differences(baseline=2023)
     assert against.labels == ["2020 - 2023", "2021 - 2023", "2024 - 2023"]
     assert found.differences(2023).labels == against.labels
     assert found.differences(2023).values == pytest.approx(against.values)
@@ -174,7 +174,7 @@ def test_what_is_sent_in_the_clear_has_a_trend_without_error():
     everybody = waves(tallies).count().trend()
     assert (everybody.value, everybody.stderr) == (0.0, 0.0)
     with pytest.raises(QueryError, match="cannot be combined"):
-        waves(tallies).sum("w").changes()
+        waves(tallies).sum("w").differences()
 
 
 # Quantiles --------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_quantiles_have_changes_and_trends(four_waves):
     assert [one.confidence_interval() for _, one in found] == [
         one.confidence_interval() for one in single
     ]
-    change = found.changes().iloc[0]
+    change = found.differences().iloc[0]
     low, high = change.confidence_interval(0.9)
     (a, b), (c, d) = (one.confidence_interval(math.sqrt(0.9)) for one in single[:2])
     assert (low, high) == (c - b, d - a)
@@ -204,7 +204,7 @@ def test_quantile_of_a_wave_with_an_empty_group_is_nan_with_a_note():
     found = waves([tally_of(survey, ages(400, k), k) for k in range(3)]).quantile(
         "age", 0.5, {"age": (18, 20), "region": "n"}
     )
-    for one in (*(row for _, row in found), found.trend(), found.changes().iloc[0]):
+    for one in (*(row for _, row in found), found.trend(), found.differences().iloc[0]):
         assert math.isnan(one.value) and not math.isfinite(one.stderr)
         assert "the group is estimated at" in str(one) and "(SE nan" not in str(one)
         assert str(one).startswith("cannot be estimated")
@@ -237,16 +237,16 @@ def test_waves_of_memoised_answers_are_refused_unless_people_are_new():
     tallies = [tally_of(AGAIN, ages(300), k) for k in range(2)]
     for same in (None, True):
         found = waves(tallies, same_people=same).count(YOUNG)
-        for ask in (found.changes, found.trend):
+        for ask in (found.differences, found.trend):
             with pytest.raises(QueryError, match=r"memoised.*same_people=False"):
                 ask()
-    assert len(waves(tallies, same_people=False).count(YOUNG).changes()) == 1
+    assert len(waves(tallies, same_people=False).count(YOUNG).differences()) == 1
 
 
 def test_a_memory_belongs_to_one_survey():
     other = Survey.design({"age": Integer(0, 20, epsilon=2, mechanism={"name": "memoised"}, per=1)})
     tallies = [tally_of(survey, ages(300), k) for k, survey in enumerate((AGAIN, other))]
-    assert len(waves(tallies).count(YOUNG).changes()) == 1
+    assert len(waves(tallies).count(YOUNG).differences()) == 1
 
 
 def test_why_memoised_waves_are_refused():
@@ -271,10 +271,10 @@ def test_why_memoised_waves_are_refused():
 def test_the_same_people_were_drawn_once():
     tallies = [tally_of(SURVEYS[0], ages(300), k) for k in range(2)]
     found = waves(tallies, same_people=True)
-    assert len(found.count(YOUNG).changes()) == 1
+    assert len(found.count(YOUNG).differences()) == 1
     with pytest.raises(QueryError, match="sampled once"):
-        found.count(YOUNG, target="population").changes()
-    quiet = waves(tallies, same_people=False).count(YOUNG, target="population").changes()
+        found.count(YOUNG, target="population").differences()
+    quiet = waves(tallies, same_people=False).count(YOUNG, target="population").differences()
     assert not quiet.iloc[0].notes
 
 
@@ -327,7 +327,7 @@ def test_refusals():
         waves([one, wider]).count({"region": "n"})
     found = waves({"a": one, "b": two, "c": three}).count(YOUNG)
     with pytest.raises(QueryError, match="no wave is called 'd'; there are 'a', 'b', 'c'"):
-        found.changes(base="d")
+        found.differences(baseline="d")
     with pytest.raises(QueryError, match="same_people"):
         waves([one, two], same_people="yes")
     with pytest.raises(QueryError, match="height"):
@@ -342,6 +342,6 @@ def test_bins_leave_changes_open():
         )
         for k in range(2)
     ]
-    change = waves(tallies).mean("pay").changes().iloc[0]
+    change = waves(tallies).mean("pay").differences().iloc[0]
     low, high = change.confidence_interval()
     assert high - low > 20 and low < 0 < high

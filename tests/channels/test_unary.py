@@ -533,12 +533,6 @@ def test_bits_that_tell_very_much_are_still_bits():
         assert 0 < channel.other[0] < channel.own[0] < WORD
 
 
-def test_all_pairs_are_alike_where_all_bits_are():
-    assert UnaryChannel(2, (3 << 62,) * 2, (1 << 62,) * 2).distribution.invariance == "all"
-    assert UnaryChannel(2, (3 << 62, 5 << 61), (1 << 62,) * 2).distribution.invariance == "none"
-    assert UnaryChannel(2, (3 << 62,) * 2, (1 << 62, 1 << 61)).distribution.invariance == "none"
-
-
 def test_losses_beyond_a_distance_are_named():
     metric = star(1, 4)
     losses = list(best_losses(metric, 4))

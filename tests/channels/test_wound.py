@@ -8,8 +8,6 @@ import pytest
 from metricldp import QueryError
 from metricldp.channels import wound
 from metricldp.channels.wound import Wound
-from metricldp_core import metrics as core
-from metricldp_core.verify import examined, steps
 
 UNIT = Fraction(1, 2)
 SIZES, LENGTHS = (2, 3), (3, 4)
@@ -148,17 +146,6 @@ def test_few_cells_on_a_long_ring_are_not_solved_for():
     long = Wound.on((32, 32), (128, 128), ((0, *[1] * (128 * 128 - 1)),), UNIT)
     assert not long._solved
     assert long.coefficients(np.ones((1, 1024))).shape == (1, 128 * 128)
-
-
-def test_no_pair_of_cells_stands_for_others_of_the_same_difference():
-    """Cells 2 and 3 are neighbours by number only: they lie in different rows."""
-    made = channel()
-    for metric in (core.Line(6, Fraction(1)), core.Uniform(6, Fraction(1))):
-        pairs = list(examined(made.distribution, metric))
-        assert pairs == list(metric.generating_pairs())
-        assert steps(made.distribution, metric) >= len(pairs) * made.outputs
-    ratios = {made.distribution.ratio(x, x + 1) for x in range(made.size - 1)}
-    assert len(ratios) > 1
 
 
 def cost_around(made, onward):

@@ -178,6 +178,13 @@ def test_report_files_that_do_not_belong_together(words, error, survey, reports,
     assert error in rejected("query", "count", "survey.toml", *words)
 
 
+def test_missing_report_file_suggests_no_file_of_raw_data(folder, rejected):
+    assert (folder / "people.parquet").exists()
+    message = rejected("query", "count", "survey.toml", "peopl.parquet")
+    assert "there is no reports file peopl.parquet; check the path" in message
+    assert "did you mean 'survey.toml'?" in rejected("query", "count", "survy.toml", "x.parquet")
+
+
 def test_unmarked_reports_need_the_fingerprint(survey, folder, tally, run, rejected):
     pq.write_table(pq.read_table("reports.parquet").replace_schema_metadata(None), "no.parquet")
     words = ("query", "count", "survey.toml", "no.parquet", AGE)

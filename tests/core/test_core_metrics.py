@@ -124,6 +124,20 @@ def test_generating_pairs_of_lines_are_needed():
             assert not shorter or min(shorter) > line.distance(x, other)
 
 
+def check_formula(line):
+    """Distances as the specification states them."""
+    for d in range(line.size):
+        apart = min(d, line.size - d) if line.ring else d
+        windows = next(k for k in range(line.size + 1) if k * line.width >= apart)
+        far = windows * line.epsilon
+        assert line.at(d) == (far if line.cap is None else min(far, line.cap))
+
+
+def test_distances_of_lines_follow_the_formula():
+    for line in LINES:
+        check_formula(line)
+
+
 def test_distances_of_lines_are_metrics():
     for line in LINES:
         at = [line.at(d) for d in range(line.size)]
@@ -134,9 +148,13 @@ def test_distances_of_lines_are_metrics():
 def test_distances_of_large_graphs_are_bounded():
     """Without a table of all shortest paths, the largest distance is a bound for each."""
     size = 730
-    path = Graph(size, F(1), tuple((x, x + 1) for x in range(size - 1)), (1,) * (size - 1))
-    assert path._all is None
-    assert path.distance(0, 1) == path.largest() >= size - 1
+    neighbours = tuple((x, x + 1) for x in range(size - 1))
+    ring = Graph(size, F(1), (*neighbours, (0, size - 1)), (1,) * size)
+    assert ring._all is None
+    assert ring.distance(0, 1) == ring.largest() >= size // 2
+    path = Graph(size, F(1, 2), neighbours, (3,) * (size - 1))
+    assert path.distance(2, 9) == F(21, 2)
+    assert path.largest() == F(3 * (size - 1), 2)
 
 
 def test_sensitive_values_are_at_one_step_of_all_others():

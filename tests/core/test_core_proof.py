@@ -265,6 +265,31 @@ def test_torus_with_the_metric_of_a_line_is_not_certified_by_its_first_row():
     assert certify(Manifest.parse(manifest(field(joint, grid, torus)))).holds
 
 
+def check_stochastic():
+    """Points must keep less than the metric if values are rounded to them at random."""
+    epsilon = log_bounds(F(3))[1]
+    points = {"name": "x", "kind": "continuous", "low": 0, "high": 2, "points": 3}
+    line = {"kind": "line", "epsilon": str(epsilon)}
+    allowed = Threshold(3, (int(W / (2 + epsilon)) + 1,) * 2)
+    for flips, rounded, whole in ((W // 4 + 1, False, True), (allowed.flips[0], True, True)):
+        bits = Threshold(3, (flips,) * 2)
+        holds_for = [
+            certify(Manifest.parse(manifest(field(domain, line, bits)))).holds
+            for domain in (points, integer(high=2))
+        ]
+        assert holds_for == [rounded, whole]
+    wide = {**line, "width": "3/2"}
+    narrow = Threshold(3, (int(W * 0.3661),) * 2)
+    texts = [manifest(field(domain, wide, narrow)) for domain in (points, integer(high=2))]
+    assert [certify(Manifest.parse(text)).holds for text in texts] == [True, True]
+    text = manifest(field({**points, "points": 4}, wide, Threshold(4, (int(W * 0.3661),) * 3)))
+    assert not certify(Manifest.parse(text)).holds
+
+
+def test_points_of_values_that_are_rounded_at_random_keep_less():
+    check_stochastic()
+
+
 def test_certainty_is_not_allowed_by_any_distance():
     disjoint = Table(((W // 2, W - W // 2, 0), (0, W // 2, W - W // 2)))
     assert disjoint.ratio(0, 1) == CERTAIN
@@ -370,6 +395,7 @@ def test_products_are_rounded_up_and_saturate():
     exact = ratios[0] * ratios[1] * ratios[2]
     assert exact <= product(map(upper, ratios)) <= exact * (1 + F(1, 1 << 240))
     assert product([]) == 1
+    assert product([upper(1 + F(1, 1 << 200))] * 2) > (1 + F(1, 1 << 200)) ** 2
     assert product([upper(F(2))] * 2047) == 1 << 2047
     assert product([upper(F(2))] * 2048) == product([upper(F(2))] * 5000) == CERTAIN
     assert Geometric(2, 1, (), W // 2).ratio(0, 10**9) == CERTAIN

@@ -79,6 +79,12 @@ def test_tally_is_not_added_to_itself():
 def test_slices_of_a_table_are_counted():
     table = encoded()
     assert SURVEY.tally([table.slice(0, 20), table.slice(20)]).n == 60
+    assert SURVEY.tally([table, table.slice(0)]).n == 120, "a slice is another object"
+
+
+def test_equal_bytes_are_counted_again():
+    """Two respondents can send equal bytes, so a retry is not recognized."""
+    assert SURVEY.tally([SURVEY.report({"age": 1})] * 2).n == 2
 
 
 def test_table_without_rows_may_come_again():

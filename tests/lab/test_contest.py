@@ -20,6 +20,7 @@ from metricldp import (
     Integer,
     InvalidSpecError,
     Lp,
+    Matrix,
     Ordinal,
     QueryError,
     Randomness,
@@ -102,7 +103,7 @@ def test_a_plug_in_takes_part_by_itself(monkeypatch):
     everybody.cache_clear()
     try:
         found = [c.title for c in everybody() if c not in before]
-        assert found[:2] == ["shaped noise over cells", "blurry response"]
+        assert found[:2] == ["additive noise over cells", "blurry response"]
     finally:
         everybody.cache_clear()
     assert in_table_2() == before
@@ -761,7 +762,7 @@ def test_what_is_left_out():
 
 def test_what_is_not_compared(tmp_path):
     people = people_file(tmp_path / "people.csv", 5)
-    with pytest.raises(QueryError, match="at least one question, not 0"):
+    with pytest.raises(QueryError, match="at least one query, not 0"):
         compare(SURVEY, people, queries=0)
     with pytest.raises(QueryError, match=r"the norm p = 2 cannot be compared"):
         compare(Survey.design(SurveySpec(SURVEY.attributes, metric=Lp(2))), people)
@@ -773,6 +774,30 @@ def test_a_matrix_of_ones_own_keeps_its_plan():
     assert group == OWN
     assert entry.survey == survey
     assert len(others) >= 3
+
+
+def test_survey_from_a_file_is_compared_with_its_own_integers():
+    """The file has no rows of a strategy, losses of bits or depths beside them."""
+    rows = Matrix(strategy=[[1, 0, 0], [2, 1, 0], [0, 1, 0]])
+    bits = {"name": "unary", "bits": [[0.1, 0.2], [0.2, 0.1]]}
+    survey = Survey.design(
+        SurveySpec(
+            {
+                "age": Integer(0, 2, epsilon=1, mechanism=rows, per=1),
+                "sex": Categorical(["f", "m"], epsilon=1, mechanism=bits, optional=True),
+                **{name: Integer(0, 2, epsilon=1, within=1) for name in "xy"},
+            },
+            joint={("x", "y"): "additive"},
+        )
+    )
+    again = Survey.from_toml(survey.to_toml())
+    for attributes in (again.attributes, {"x": again.attributes["x"]}):
+        asked = {name: a for name, a in attributes.items() if not a.asks_whether}
+        (_, entry), *_ = taking_part(asked, again)
+        for name, channel in entry.survey.channels.items():
+            assert channel.distribution == again.channels[name].distribution
+        blocks = (one.blocks["x+y"].channel for one in (entry.survey, again))
+        assert next(blocks).distribution == next(blocks).distribution
 
 
 # The command

@@ -253,3 +253,12 @@ def test_a_placeholder_is_compared_with_the_range():
     spec = draft({"age": [10, 80, 33, 33] * 9})
     assert spec.attributes["age"].within == 5
     assert "the range is 16 times as wide" in comments_of(spec, "age")
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("hour", True), ("weekday", True), ("Month of birth", True), ("age", False)],
+)
+def test_columns_that_may_be_cyclic_have_a_question(name, asked):
+    spec = draft({name: [1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 7, 7]})
+    assert ("cyclic = true" in comments_of(spec, name)) == asked

@@ -99,10 +99,10 @@ def test_frames_tables_and_refusals(tmp_path, spark):
             == whole
         )
     table = reports(survey, 50, 1)
-    wrong = table.set_column(0, "a", pa.array([b"\xff"] * 50, pa.binary(1)))
+    wrong = table.set_column(0, "a=report", pa.array([b"\xff"] * 50, pa.binary(1)))
     for column, changed, told in (
-        ("a", wrong, "value in column 'a' that no report"),
-        ("b", table.set_column(1, "b", pa.array([0] * 49 + [200])), "no device could send"),
+        ("a", wrong, "value in column 'a=report' that no report"),
+        ("b", table.set_column(1, "b=report", pa.array([0] * 49 + [200])), "that no report"),
     ):
         path = tmp_path / f"{column}.parquet"
         pa.parquet.write_table(changed.replace_schema_metadata(None), path)

@@ -318,7 +318,8 @@ def test_the_bytes_of_the_file(tmp_path):
     entries = []
     for names in (["größe", "b"], ["b"]):
         channels = {name: survey.channels[name] for name in names}
-        entries += cubes.build(batches(reports.select(names)), channels).sums.ravel().tolist()
+        columns = reports.select([f"{name}=report" for name in names])
+        entries += cubes.build(batches(columns), channels).sums.ravel().tolist()
     tables = b"".join(entry.to_bytes(8, "little", signed=True) for entry in entries)
     assert rest == tables + hashlib.sha256(data[:-32]).digest()
 
@@ -502,6 +503,11 @@ def test_reports_are_added_to_reports():
     with pytest.raises(InvalidReportError):
         tally.add([one, b"broken"])
     assert tally.n == 600
+    for more in (tally, SURVEY.tally([], keep=[("age",)])):
+        rejected = Counter()
+        before = more.n
+        more.add([pack(SURVEY, two)[0], b"broken"], rejected=rejected)
+        assert more.n == before + 1 and rejected == {"version": 1}
 
 
 def test_private_weights_are_totals_like_others():

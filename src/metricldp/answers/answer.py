@@ -16,7 +16,7 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.markup import beside, table
 from metricldp.basics.numbers import finite, is_number, whole, within
-from metricldp.basics.text import plain, shown
+from metricldp.basics.text import listed, plain, shown
 from metricldp.estimate.display import (
     EMPTY,
     Display,
@@ -45,8 +45,7 @@ class Interval(NamedTuple):
     def __str__(self) -> str:
         if not isinstance(self.low, float) or self.low == self.high:
             return interval_text(plain(self.low), plain(self.high))
-        error = (self.high - self.low) / 4
-        return interval_text(rounded(self.low, error), rounded(self.high, error))
+        return interval_text(*(rounded(end, (self.high - self.low) / 4) for end in self))
 
 
 class Bracket(Protocol):
@@ -410,8 +409,7 @@ class Estimate:
         """
         if alternative not in ALTERNATIVES:
             raise QueryError(
-                f"alternative is one of {', '.join(map(repr, ALTERNATIVES))}, "
-                f"not {shown(alternative)}"
+                f"alternative is one of {listed(ALTERNATIVES)}, not {shown(alternative)}"
             )
         pvalue = self.pvalue(null)
         error = self.stderr
@@ -570,8 +568,7 @@ def notes_of_all(estimates: Iterable[Estimate]) -> tuple[str, ...]:
 def check_method(method: object) -> None:
     """Refuse what an interval cannot be made by."""
     if not isinstance(method, str) or method not in METHODS:
-        known = ", ".join(map(repr, METHODS))
-        raise QueryError(f"method is one of {known}, not {shown(method)}")
+        raise QueryError(f"method is one of {listed(METHODS)}, not {shown(method)}")
 
 
 def normal_reach(level: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +28,7 @@ from metricldp.answers.ratio import Ratio
 from metricldp.answers.terms import Covariances
 from metricldp.basics.errors import QueryError
 from metricldp.channels import Floats
-from metricldp.store.base import REPORTS, Store
+from metricldp.store.base import REPORTS, Rejected, Store
 from metricldp.store.bits import Cuts
 from metricldp.store.cubes import Table
 from metricldp.store.readings import (
@@ -90,13 +89,14 @@ class Asking:
         self.store.save(path)
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
+        self, collected: Any, *, rejected: Rejected = None, fingerprint: str | None = None
     ) -> None:
         """Count more reports in, in any form that `survey.tally` takes but a file of totals.
 
-        All of them or, if one is refused, none.
+        All of them or, if one is invalid, none. With a Counter as `rejected`, invalid reports are
+        left out and counted there by reason.
         """
-        self.store.add(collected, refused=refused, fingerprint=fingerprint)
+        self.store.add(collected, rejected=rejected, fingerprint=fingerprint)
 
     def _parsed(self, where: Where | None, attribute: str | None = None) -> Query:
         return self._noted(parse(self.survey, where, attribute))

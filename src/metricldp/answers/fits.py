@@ -28,10 +28,8 @@ from metricldp.answers.maximise import Axes, Progress, closure, ladder, one_thre
 from metricldp.answers.observed import Axis, axes_of, observed
 from metricldp.answers.queries import Query, parse, workload_for
 from metricldp.answers.searches import checked_all
-from metricldp.attributes.answered import response_of
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
-from metricldp.basics.numbers import is_whole
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import listed, shown
 from metricldp.channels import Floats
@@ -46,9 +44,6 @@ if TYPE_CHECKING:
 else:
     pa = lazy("pyarrow")
 
-SYNTHETIC = "metricldp.synthetic"
-WARNING = "synthetic respondents, sampled from a fitted distribution: biased, no guarantee"
-"""What a table of a sample is marked with."""
 MOST_JOINT = 3
 """Attributes up to which the joint distribution is fitted; beyond, all pairs of them."""
 Tallied = Any
@@ -246,45 +241,6 @@ class Fit(WithQuantiles):
         return QueryError(
             f"the fitted distribution has no respondents among {group.words}; use a larger group"
         )
-
-    # People who do not exist ---------------------------------------------------------------------
-
-    def sample(self, n: int, *, seed: int = 1) -> pa.Table:
-        """Synthetic respondents drawn from the fitted distribution, as an Arrow table.
-
-        For exploration and for trying programs. Columns have the attribute's own values; a number
-        in a bin is drawn uniformly inside it. The table contains nothing but the fitted
-        distribution, with its bias: counts of it have no known error, and more rows do not improve
-        it. It is computed from reports, so it reveals no more than they do.
-        """
-        if not is_whole(n) or n < 1:
-            raise QueryError(f"a sample has a whole number of people, at least 1, not {shown(n)}")
-        if not is_whole(seed) or seed < 0:
-            raise QueryError(f"a seed is a whole number, at least 0, not {shown(seed)}")
-        rng = np.random.default_rng(int(seed))
-        cells = rng.choice(self.shares.size, int(n), p=self.shares.reshape(-1))
-        places = np.unravel_index(cells, self.shares.shape)
-        found = dict(zip(self.attributes, places, strict=True))
-        columns = {
-            name: _values(self.survey.attributes[name], name, found, rng)
-            for name in self.attributes
-            if not self.survey.attributes[name].asks_whether
-        }
-        table: pa.Table = pa.table(columns)
-        return table.replace_schema_metadata({SYNTHETIC: WARNING})
-
-
-def _values(
-    described: Attribute, name: str, places: Mapping[str, Any], rng: np.random.Generator
-) -> pa.Array:
-    """What a column of positions stands for; nothing, where it was not answered."""
-    here = places[name]
-    ends = [described.values_at(position) for position in range(described.size)]
-    left_out = None if described.optional is None else places[response_of(name)] == 0
-    low, high = (np.array(side)[here] for side in zip(*ends, strict=True))
-    if described.in_bins:
-        low = low + (high - low) * rng.random(len(here))
-    return pa.array(low, mask=left_out)
 
 
 def _fitted(values: Sequence[float], unbiased: EstimateTable) -> list[Fitted]:

@@ -85,13 +85,11 @@ class Grouped:
 
     @overload
     def count(
-        self, where: Where | None = None, *, by: None = None, target: str = RESPONDENTS
+        self, where: Where | None = ..., *, by: None = ..., target: str = ...
     ) -> Estimate: ...
 
     @overload
-    def count(
-        self, where: Where | None = None, *, by: By, target: str = RESPONDENTS
-    ) -> EstimateTable: ...
+    def count(self, where: Where | None = ..., *, by: By, target: str = ...) -> EstimateTable: ...
 
     def count(
         self, where: Where | None = None, *, by: By | None = None, target: str = RESPONDENTS
@@ -102,21 +100,16 @@ class Grouped:
     @overload
     def fraction(
         self,
-        where: Where | None = None,
+        where: Where | None = ...,
         *,
-        among: Where | None = None,
-        by: None = None,
-        target: str = RESPONDENTS,
+        among: Where | None = ...,
+        by: None = ...,
+        target: str = ...,
     ) -> Estimate: ...
 
     @overload
     def fraction(
-        self,
-        where: Where | None = None,
-        *,
-        among: Where | None = None,
-        by: By,
-        target: str = RESPONDENTS,
+        self, where: Where | None = ..., *, among: Where | None = ..., by: By, target: str = ...
     ) -> EstimateTable: ...
 
     def fraction(
@@ -147,17 +140,12 @@ class Grouped:
 
     @overload
     def sum(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: None = None,
-        target: str = RESPONDENTS,
+        self, attribute: str, where: Where | None = ..., *, by: None = ..., target: str = ...
     ) -> Estimate: ...
 
     @overload
     def sum(
-        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
+        self, attribute: str, where: Where | None = ..., *, by: By, target: str = ...
     ) -> EstimateTable: ...
 
     def sum(
@@ -180,17 +168,12 @@ class Grouped:
 
     @overload
     def mean(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: None = None,
-        target: str = RESPONDENTS,
+        self, attribute: str, where: Where | None = ..., *, by: None = ..., target: str = ...
     ) -> Estimate: ...
 
     @overload
     def mean(
-        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
+        self, attribute: str, where: Where | None = ..., *, by: By, target: str = ...
     ) -> EstimateTable: ...
 
     def mean(
@@ -238,22 +221,22 @@ class WithQuantiles(Grouped):
     def quantile(
         self,
         attribute: str,
-        q: float = 0.5,
-        where: Where | None = None,
+        q: float = ...,
+        where: Where | None = ...,
         *,
-        by: None = None,
-        target: str = RESPONDENTS,
+        by: None = ...,
+        target: str = ...,
     ) -> Quantile: ...
 
     @overload
     def quantile(
         self,
         attribute: str,
-        q: float = 0.5,
-        where: Where | None = None,
+        q: float = ...,
+        where: Where | None = ...,
         *,
         by: By,
-        target: str = RESPONDENTS,
+        target: str = ...,
     ) -> EstimateTable: ...
 
     def quantile(

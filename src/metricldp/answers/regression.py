@@ -6,13 +6,10 @@ zero, as it would if reports were taken for values.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from metricldp.answers.answer import Estimate
 from metricldp.answers.comparisons import p_text
@@ -21,8 +18,7 @@ from metricldp.answers.least_squares import Fitting, columns_for
 from metricldp.answers.moments import numeric
 from metricldp.answers.smooth import People, Tallied
 from metricldp.basics.errors import QueryError
-from metricldp.basics.numbers import is_number
-from metricldp.basics.text import listed, plain, shown, table
+from metricldp.basics.text import shown, table
 from metricldp.channels import Floats
 from metricldp.estimate.display import percent
 from metricldp.estimate.table import EstimateTable, Grouping
@@ -58,53 +54,18 @@ class Regression:
         found: Estimate = self.coefficients[label]
         return found
 
-    def predict(self, person: Mapping[str, Any]) -> Estimate:
-        """The predicted outcome for these values of all predictors."""
-        if not isinstance(person, Mapping):
-            raise QueryError(f"predict takes a dict of predictors and values, not {shown(person)}")
-        names = [name for name in dict.fromkeys(c.name for c in self._fitting.columns) if name]
-        if missing := [name for name in names if name not in person]:
-            raise QueryError(f"a prediction needs {listed(missing)} as well")
-        if unknown := [name for name in person if name not in names]:
-            raise QueryError(
-                f"{shown(unknown[0])} is not a predictor; predictors are {listed(names)}"
-            )
-        row = []
-        for column in self._fitting.columns:
-            if not column.name:
-                row.append(1.0)
-                continue
-            value, position = self._placed(column.name, person[column.name])
-            row.append(column.at(value, position))
-        words = ", ".join(f"{name} {plain(person[name])}" for name in names)
-        words = f"{self.outcome} predicted at {words}"
-        return self._fitting.combination(np.array(row), words, self.outcome)
-
-    def _placed(self, name: str, value: Any) -> tuple[Any, int | None]:
-        described = attribute_of(self._fitting.people.tally.survey, name)
-        if described.named:
-            places = np.flatnonzero(described.choose(value, name).inside)
-            if len(places) != 1:
-                raise QueryError(f"{name} takes a single value, not {shown(value)}")
-            return value, int(places[0])
-        if not is_number(value) or not math.isfinite(value):
-            raise QueryError(f"{name} takes a number, not {shown(value)}")
-        return value, None
-
     def to_text(self, confidence_level: float = 0.95) -> str:
         """A table of the coefficients with p-values, and R^2 below it."""
-        rows: list[tuple[str, ...]] = [
-            ("", "coefficient", "SE", f"{percent(confidence_level)} CI", "p-value")
-        ]
+        header = ("", "coefficient", "SE", f"{percent(confidence_level)} CI", "p-value")
+        rows: list[tuple[str, ...]] = [header]
         for label, one in self.coefficients:
             display = one.display(confidence_level)
             p = p_text(one.pvalue())
             rows.append((label, display.value, display.stderr, display.interval, p))
         against = [f"{base} is the reference level of {k}" for k, base in self.base.items()]
-        notes = [*against, *self.notes]
         r_squared = f"R^2 {self.r_squared.to_text(confidence_level)}"
         title = f"{self.question}, for the {self.target}"
-        return "\n".join([title, table(rows), r_squared, *notes])
+        return "\n".join([title, table(rows), r_squared, *against, *self.notes])
 
     def __str__(self) -> str:
         return self.to_text()

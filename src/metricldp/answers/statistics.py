@@ -23,17 +23,12 @@ class Statistics(WithQuantiles, Tallied):
 
     @overload
     def variance(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: None = None,
-        target: str = RESPONDENTS,
+        self, attribute: str, where: Where | None = ..., *, by: None = ..., target: str = ...
     ) -> Estimate: ...
 
     @overload
     def variance(
-        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
+        self, attribute: str, where: Where | None = ..., *, by: By, target: str = ...
     ) -> EstimateTable: ...
 
     def variance(
@@ -55,17 +50,12 @@ class Statistics(WithQuantiles, Tallied):
 
     @overload
     def std(
-        self,
-        attribute: str,
-        where: Where | None = None,
-        *,
-        by: None = None,
-        target: str = RESPONDENTS,
+        self, attribute: str, where: Where | None = ..., *, by: None = ..., target: str = ...
     ) -> Estimate: ...
 
     @overload
     def std(
-        self, attribute: str, where: Where | None = None, *, by: By, target: str = RESPONDENTS
+        self, attribute: str, where: Where | None = ..., *, by: By, target: str = ...
     ) -> EstimateTable: ...
 
     def std(

@@ -56,14 +56,14 @@ class Tally(Asking, Statistics):
         survey: Agreement,
         collected: Any,
         *,
-        refused: Counter[str] | None = None,
+        rejected: Counter[str] | None = None,
         layout: str = "auto",
         keep: Iterable[Sequence[str]] | None = None,
         fingerprint: str | None = None,
         engine: str | None = None,
     ) -> Tally:
         """From reports in any form; with `keep`, only totals over groups of attributes remain."""
-        return cls(opened(survey, collected, refused, layout, keep, fingerprint, engine))
+        return cls(opened(survey, collected, rejected, layout, keep, fingerprint, engine))
 
     @classmethod
     def load(cls, survey: Agreement, path: str | Path) -> Tally:

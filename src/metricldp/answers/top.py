@@ -43,8 +43,7 @@ def top_k(counts: EstimateTable, k: int) -> TopK:
     rest = np.full(len(low), True)
     rest[order] = False
     if rest.any():
-        complete = high[rest].max() < low[order].min()
-        note = COMPLETE if complete else INCOMPLETE
+        note = COMPLETE if high[rest].max() < low[order].min() else INCOMPLETE
         estimates = [replace(one, notes=(*one.notes, note)) for one in estimates]
     keys, texts = ([part[row] for row in order] for part in (grouping.keys, grouping.texts))
     chosen = Grouping(grouping.name, keys, texts, grouping.categories)

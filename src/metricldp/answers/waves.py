@@ -251,22 +251,18 @@ class WaveAnswers(EstimateTable):
         self.measure = kind + answers[0].question.removesuffix(f" among {EVERYBODY}")
         """What is asked, in words such as "mean age"."""
 
-    def changes(self, base: object = None) -> EstimateTable:
-        """Each wave less the one before it or, with a base, less that wave."""
+    def differences(self, baseline: object = None) -> EstimateTable:
+        """Each wave minus a baseline wave; without one, minus the wave before it."""
         self.waves._check_independent(self._names, self._about)
         pairs = [(k, k - 1) for k in range(1, len(self))]
-        if base is not None:
-            against = self._place(base)
+        if baseline is not None:
+            against = self._place(baseline)
             pairs = [(k, against) for k in range(len(self)) if k != against]
         labels = [f"{self.labels[k]} - {self.labels[b]}" for k, b in pairs]
         rows = self._estimates
         found = [self._combined([(1.0, rows[k]), (-1.0, rows[b])]) for k, b in pairs]
         label = f"{rows[0].question}, changes"
         return EstimateTable([Grouping("change", labels, labels)], found, label=label)
-
-    def differences(self, baseline: object = None) -> EstimateTable:
-        """Each wave minus a baseline wave; without one, minus the wave before it."""
-        return self.changes(baseline)
 
     def trend(self) -> Estimate:
         """The slope of the line that fits the waves best, with its error.

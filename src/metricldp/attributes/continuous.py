@@ -22,6 +22,7 @@ from metricldp.attributes.selection import (
     any_ends,
     empty,
     is_reversed,
+    partly_outside,
     range_words,
     swapped,
 )
@@ -380,7 +381,8 @@ class Continuous(Interval, OnLine):
             raise QueryError(
                 f"{name} {said} cuts a bin of {name}: {'; '.join(cuts)}; use bin edges as ends"
             )
-        return Chosen.between(first, last, self.size, said)
+        note = partly_outside(name, low, high, self.low, self.high)
+        return Chosen.between(first, last, self.size, said, note)
 
     def _edge_at(self, number: float) -> int | None:
         """Which edge a number is, up to rounding or as messages print the edge; None for none."""

@@ -41,8 +41,9 @@ class Integer(base.Discrete, OnLine):
         optional: Whether a respondent may leave the value out. That there is a response is
             protected by an epsilon of its own, which adds to the privacy loss: True for the
             attribute's epsilon, or a number.
-        mechanism: "auto" for the mechanism with the smallest error, the name of a mechanism, or a
-            configuration such as Matrix(...).
+        mechanism: "auto" for the mechanism with the smallest error; "additive", "extremal",
+            "tight-constraints", "geometric", "threshold", "randomized-response", "unary", "matrix",
+            "memoised" or the name of a plug-in; or a configuration such as Matrix(...).
         workload: The queries that the mechanism is designed for: "ranges", "prefixes", "values",
             "mean" or a Workload. By default ranges, or values of categories.
     """
@@ -110,7 +111,8 @@ class Integer(base.Discrete, OnLine):
             end = size if high is None else math.floor(min(max(high - before, -1), size - 1)) + 1
             if first >= end and not (over_the_end and (first < size or end > 0)):
                 raise selection.empty(words, name, self._domain)
-            return Chosen.between(first, end, size, selection.range_words(low, high))
+            note = selection.partly_outside(name, low, high, self.low, self.high)
+            return Chosen.between(first, end, size, selection.range_words(low, high), note)
         grid = np.arange(self.low, self.high + 1)
         wanted = selection.members_of(words, name)
         if self._yes_or_no:

@@ -120,7 +120,8 @@ class Categorical(Named):
         categories: The names.
         epsilon: The privacy loss between any two categories.
         metric: Other distances, in units of epsilon: Graph, Tree, SensitiveSet or DistanceMatrix.
-        max_epsilon, optional, mechanism, workload: As for Integer.
+        max_epsilon, optional, workload: As for Integer.
+        mechanism: As for Integer, without "geometric" and "threshold".
     """
 
     categories: Sequence[str] = field(kw_only=False)

@@ -20,7 +20,14 @@ import numpy.typing as npt
 
 from metricldp.attributes.base import LARGEST_SIZE, Positions
 from metricldp.attributes.ordered import Interval, OnLine
-from metricldp.attributes.selection import Chosen, Stretches, empty, range_ends, range_words
+from metricldp.attributes.selection import (
+    Chosen,
+    Stretches,
+    empty,
+    partly_outside,
+    range_ends,
+    range_words,
+)
 from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.text import plain, shown
 from metricldp.metrics import Metric
@@ -106,7 +113,7 @@ class RoundedContinuous(Interval, OnLine):
                 f"{name} {said} has no width, and values are rounded in steps of {plain(step)}; "
                 f"use a range such as ({', '.join(around)})"
             )
-        found = Chosen(part, said)
+        found = Chosen(part, said, partly_outside(name, low, high, self.low, self.high))
         return found if found.whole else replace(found, note=f"{name} {said} {self._fading(part)}")
 
     def bars(self, width: object, name: str) -> Iterator[Chosen]:

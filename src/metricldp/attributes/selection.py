@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
-from metricldp.basics.text import plain_or_exact, shown
+from metricldp.basics.text import plain, plain_or_exact, shown
 
 
 class Span(NamedTuple):
@@ -126,12 +126,14 @@ class Chosen:
         return cls(Span(first, end, len(inside)) if unbroken else inside, words, note)
 
     @classmethod
-    def between(cls, first: int, end: int, size: int, words: str) -> Chosen:
+    def between(
+        cls, first: int, end: int, size: int, words: str, note: str | None = None
+    ) -> Chosen:
         """From first up to but without end; over the end of a ring where that comes before."""
         if first < end:
-            return cls(Span(first, end, size), words)
+            return cls(Span(first, end, size), words, note)
         places = np.arange(size)
-        return cls.of((places >= first) | (places < end), words)
+        return cls.of((places >= first) | (places < end), words, note)
 
     @property
     def inside(self) -> npt.NDArray[Any]:
@@ -194,6 +196,14 @@ def empty(words: object, name: str, domain: str) -> QueryError:
     if isinstance(words, tuple):
         return QueryError(f"{name} {range_words(*words)} is an empty range; {name} is {domain}")
     return QueryError(f"{name} has no value {words}; {name} is {domain}")
+
+
+def partly_outside(name: str, low: Any, high: Any, least: float, most: float) -> str | None:
+    """The note of a range that reaches beyond the domain, from least to most."""
+    if (low is None or low >= least) and (high is None or high <= most):
+        return None
+    domain = f"{plain(least)} to {plain(most)}"
+    return f"{name} {range_words(low, high)} is partly outside of the domain, {domain}"
 
 
 def members_of(words: object, name: str) -> list[Any]:

@@ -7,7 +7,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Context, Decimal
 from fractions import Fraction
 
@@ -18,7 +18,9 @@ _MOST_LETTERS = 80
 
 
 def shown(value: object) -> str:
-    """A value as Python writes it, on one line and never long."""
+    """A value as Python writes it, on one line and never long; of a column or table its type."""
+    if hasattr(value, "__len__") and not isinstance(value, Sequence | Mapping | Set | type):
+        return f"a {type(value).__name__}"
     try:
         text = repr(value)
     except ValueError:  # an integer of thousands of digits

@@ -81,7 +81,8 @@ def near_file(path: str | Path) -> str:
         return f"; there is no directory {place.parent}"
     except OSError:
         names = []
-    alike = [name for name in names if Path(name).suffix == place.suffix]
+    # Of surveys only: other files nearby may hold raw data, which nobody should name as reports.
+    alike = [name for name in names if Path(name).suffix == place.suffix in (".toml", ".json")]
     return guess(place.name, alike) or "; check the path"
 
 

@@ -80,6 +80,11 @@ def check_kind(mechanism: str, stored: core.Distribution, sizes: tuple[int, ...]
         raise InvalidSpecError(
             f"mechanism {mechanism!r} has a distribution {kind!r}, not {stored.kind!r}"
         )
+    bits = isinstance(stored, core.Threshold) and _threshold(stored).mechanism
+    if bits and mechanism in _KINDS and bits != mechanism:
+        raise InvalidSpecError(
+            f"mechanism {mechanism!r} does not have {stored.bits:,} bits for {stored.size:,} values"
+        )
     if isinstance(stored, Additive) and stored.sizes != sizes:
         raise InvalidSpecError(
             f"the distribution has sizes {list(stored.sizes)}, needs {list(sizes)}"

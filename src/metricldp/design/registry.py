@@ -136,8 +136,7 @@ def mechanism(
     known = [own.name for own in every_mechanism() if _fits(own, ordered, only, joint)]
     meant = guess(said, [*ON_CELLS, *known] if joint else [AUTO, *known])
     raise InvalidSpecError(
-        f"there is no mechanism {shown(said)}; "
-        f"choose {_choice(ordered, only, joint, short=bool(meant))}{meant}"
+        f"there is no mechanism {shown(said)}; choose {_choice(ordered, only, joint)}{meant}"
     )
 
 
@@ -163,19 +162,12 @@ def _fits(found: Mechanism, ordered: bool, only: str | None, joint: bool = False
     return found.serves(ordered) and found.joint == joint and only in (None, found.name)
 
 
-def _choice(ordered: bool, only: str | None, joint: bool = False, *, short: bool = False) -> str:
-    """Every name that can be said; a family says its own forms. `short` leaves plug-ins out."""
+def _choice(ordered: bool, only: str | None, joint: bool = False) -> str:
+    """At most eight names; the variants of the paper and plug-ins are left out."""
     found = [*ON_CELLS] if joint else [AUTO]
     found += [name for name, own in BUILT_IN.items() if _fits(own, ordered, only, joint)]
-    if short:
-        return f"{', '.join(found)} or a plug-in"
-    for name in plugged_in():
-        loaded = _loaded(name)
-        if isinstance(loaded, Mechanism):
-            found += [name] if _fits(loaded, ordered, only, joint) else []
-        elif any(_fits(member, ordered, only, joint) for member in loaded.usual):
-            found.append(loaded.forms)
-    return ", ".join(found)
+    names = [name for name in found if not name.startswith("threshold-")][:8]
+    return ", ".join(names) + " or a plug-in" * (only is None)
 
 
 @cache

@@ -33,7 +33,9 @@ from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.unary import Losses, UnaryChannel
 from metricldp.metrics import Distances, Metric, Uniform
 from metricldp.metrics.closed import MOST_POSITIONS, common_unit, kind_for
-from metricldp_core.exact import decimal_of
+from metricldp_core import distributions as core
+from metricldp_core.distributions import Distribution
+from metricldp_core.exact import CERTAIN, WORD, at_most_exp, decimal_of, log_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.object_]
@@ -88,6 +90,13 @@ class Unary(Mechanism):
             )
         return UnaryChannel.for_losses(bits)
 
+    def restored(self, distribution: Distribution) -> Unary:
+        """With the losses of the bits in the distribution, rounded up to nine decimals."""
+        assert isinstance(distribution, core.Unary)
+        pairs = list(zip(distribution.own, distribution.other, strict=True))
+        known = {(p, q): (_loss_of(p, q), _loss_of(q, p)) for p, q in set(pairs)}
+        return replace(self, bits=tuple(known[pair] for pair in pairs))
+
     def kept(self, size: int, metric: Metric) -> Metric:
         """The loss of the bits, added up, for as many values as have a table of distances."""
         if self.bits is None:
@@ -97,6 +106,18 @@ class Unary(Mechanism):
 
     def __repr__(self) -> str:
         return repr(self.name) if self.bits is None else f"<unary bits of {len(self.bits)} values>"
+
+
+def _loss_of(p: int, q: int) -> float:
+    """The loss of a bit of probability p compared with q, rounded up to nine decimals."""
+    ratio = max(core.fraction(p, q), core.fraction(WORD - p, WORD - q))
+    units = Fraction(math.ceil((log_of(ratio) - 1e-12) * _UNITS))
+    while ratio < CERTAIN and not at_most_exp(ratio, units / _UNITS):
+        units += 1
+    return float(units / _UNITS)
+
+
+_UNITS = 10**9
 
 
 def _checked(bits: Any, size: int, label: Label) -> tuple[tuple[float, float], ...]:

@@ -324,22 +324,16 @@ class Mean(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Variance(Request):
+class Variance(Mean):
     """Variance of an attribute."""
-
-    topic = "Numeric attributes"
-    attribute: str = field(metadata=_attribute("Numeric attribute"))
 
     def result(self, tally: Any) -> Any:
         return tally.variance(self.attribute, self.where, by=self.by, target=self.target)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Std(Request):
+class Std(Mean):
     """Standard deviation of an attribute."""
-
-    topic = "Numeric attributes"
-    attribute: str = field(metadata=_attribute("Numeric attribute"))
 
     def result(self, tally: Any) -> Any:
         return tally.std(self.attribute, self.where, by=self.by, target=self.target)
@@ -428,14 +422,8 @@ class Covariance(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Correlation(Request):
+class Correlation(Covariance):
     """Correlation coefficient of two attributes."""
-
-    topic = "Relations between attributes"
-    excluded = ("by", "simultaneous")
-    x: str = field(metadata=_attribute("Numeric attribute"))
-    y: str = field(metadata=_attribute("Another numeric attribute"))
-    target: str = _population()
 
     def result(self, tally: Any) -> Any:
         return tally.correlation(self.x, self.y, self.where, target=self.target)

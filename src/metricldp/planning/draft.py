@@ -55,6 +55,8 @@ _DATE = re.compile(
     r"(\d{4}-\d{1,2}-\d{1,2}|\d{4}/\d{1,2}/\d{1,2}|\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2}))([ T].*)?"
 )
 _ID = re.compile(r"(?:^|[ _.-])(id|uuid|guid|key|index|nr|no|number)$|[a-z]Id$|^ID", re.IGNORECASE)
+_CYCLE = re.compile(r"hour|week_?day|day_?of_?week|month|angle|direction|bearing", re.IGNORECASE)
+"""Names of numbers that may be around a circle."""
 _SCALES = (
     ("never", "rarely", "sometimes", "often", "always"),
     ("never", "seldom", "sometimes", "often", "always"),
@@ -273,11 +275,11 @@ def _ranged(name: str, numbers: Any, whole: bool, different: int) -> Column:
     reasons["within"] = f"a placeholder: a round number; the range is {times} times as wide"
     if part < width:
         reasons["within"] = "a placeholder: one step"
-    questions = _numeric_questions(entry, different)
+    questions = _numeric_questions(name, entry, different)
     return Column(name, entry, reasons, questions, _hints(numbers, whole))
 
 
-def _numeric_questions(entry: dict[str, Any], different: int) -> tuple[str, ...]:
+def _numeric_questions(name: str, entry: dict[str, Any], different: int) -> tuple[str, ...]:
     low, high, within = (plain(entry[key]) for key in ("low", "high", "within"))
     questions = [
         f"Which values are possible? Values outside of {low} to {high} are rejected, or moved to "
@@ -286,6 +288,11 @@ def _numeric_questions(entry: dict[str, Any], different: int) -> tuple[str, ...]
         f"for another within {within}, and at most e^max_epsilon times for any two. Is that the "
         "guarantee that you want?",
     ]
+    if _CYCLE.search(name):
+        questions.append(
+            "Is the highest value next to the lowest, as for hours of the day? Then set low and "
+            "high, such as 0 and 23, and cyclic = true."
+        )
     if entry["kind"] == "integer" and different <= 12:
         questions.append('Are these codes of categories? Then use kind = "categorical".')
     if entry["kind"] == "continuous" and entry["low"] > 0:

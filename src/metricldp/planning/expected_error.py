@@ -24,6 +24,7 @@ from metricldp.survey.agreement import Agreement
 from metricldp_core.random_words import FRACTION_BITS
 
 MOST_RESPONDENTS = 10**15
+_PRIORS = {"uniform": "uniform values", "worst": "the worst case"}
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,27 @@ class ExpectedError:
     """Standard error, in `unit`."""
     unit: str
     """Unit of the estimate, such as people."""
+    prior: str = "uniform values"
+    """How values are distributed, in words."""
+    n: int | None = None
+    """The number of respondents, if the estimate is a count of some of them."""
 
     def margin(self, confidence_level: float = 0.95) -> float:
         """Half of the width of a normal confidence interval."""
         return normal_reach(confidence_level) * self.stderr
 
     def __str__(self) -> str:
-        return f"SE {self.stderr:,.4g} {self.unit} (95% margin of error {self.margin():,.4g})"
+        n = self.n or math.inf
+        percentage = f", {_digits(100 * self.stderr / n, 2)}% of n" if self.n else ""
+        note = "; the SE is above n: use more respondents" if n < self.stderr else ""
+        margin = f"95% margin of error {_digits(self.margin())}"
+        error = f"SE {_digits(self.stderr)} {self.unit}{percentage} ({margin})"
+        return f"{error}, for {self.prior}{note}"
+
+
+def _digits(number: float, count: int = 4) -> str:
+    """A number with some significant digits and without an exponent."""
+    return f"{float(f'{number:.{count}g}'):,.15g}"
 
 
 def expected_error(
@@ -54,9 +69,11 @@ def expected_error(
 ) -> ExpectedError:
     """The error of a count, of the sum of a weight, or of the rows of a workload."""
     n, prior, weights = expected(n, prior, weights)
+    words = "the given prior" if not isinstance(prior, str) else _PRIORS.get(prior, prior)
     if attribute is None and workload is None:
         query = parse(survey, where, next(iter(weights or ()), None))
-        return ExpectedError(predicted(survey, query, n, prior, weights), "people")
+        error = predicted(survey, query, n, prior, weights)
+        return ExpectedError(error, "people", words, None if weights else n)
     if attribute is None or workload is None:
         raise QueryError("the expected error of a workload needs both, attribute= and workload=")
     empty = where is None or (isinstance(where, Mapping) and not where)
@@ -64,7 +81,7 @@ def expected_error(
         raise QueryError("the expected error of a workload takes no where and no weights")
     rows = workload_for(survey, attribute, workload)
     error = math.sqrt(predicted_total(survey, attribute, rows, n, prior) / rows.rows)
-    return ExpectedError(error, "people")
+    return ExpectedError(error, "people", words)
 
 
 def typical_errors(survey: Agreement, n: Any) -> dict[str, dict[str, Any]]:

@@ -22,6 +22,8 @@ from metricldp.survey.agreement import Agreement
 
 REPORTS = "reports"
 """The layout without a table: one pass over what is kept for each question."""
+Rejected = Counter[str] | None
+"""Counts invalid reports by reason; None if an invalid report is an error."""
 Sums = Mapping[str, Any]
 """By the name of its row a sum for each query, (queries,), or for each feature, (1, features)."""
 
@@ -45,7 +47,7 @@ class Store(ABC):
 
     @abstractmethod
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
+        self, collected: Any, *, rejected: Rejected = None, fingerprint: str | None = None
     ) -> None:
         """Count more reports in: a table, a Parquet file, or a stream of those and of bytes.
 

@@ -6,7 +6,6 @@ workers. Tables are those of `cubes`, so answers are those of totals.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.text import counted
 from metricldp.channels import Channel, Floats
 from metricldp.store import cubes, scan
-from metricldp.store.base import REPORTS, Sums
+from metricldp.store.base import REPORTS, Rejected, Sums
 from metricldp.store.bits import Batch, Product
 from metricldp.store.engines import base, sources
 from metricldp.store.engines.places import Rows
@@ -57,9 +56,9 @@ class Lake(Tabled):
         return sum(place.n for place in self.places)
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
+        self, collected: Any, *, rejected: Rejected = None, fingerprint: str | None = None
     ) -> None:
-        if refused is not None:
+        if rejected is not None:
             raise InvalidSpecError("engines do not read single reports; leave rejected= out")
         numbers = set(self.counted)
         place = sources.opened(

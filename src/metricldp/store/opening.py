@@ -20,7 +20,7 @@ from metricldp.survey.agreement import Agreement
 def opened(
     survey: Agreement,
     collected: Any,
-    refused: Counter[str] | None,
+    rejected: Counter[str] | None,
     layout: str,
     keep: Iterable[Sequence[str]] | None,
     fingerprint: str | None,
@@ -39,7 +39,7 @@ def opened(
     if keep is None and not saved:
         if engine is not None:
             return Lake.of(survey, collected, engine, layout=layout, fingerprint=fingerprint)
-        return Raw.of(survey, collected, refused=refused, layout=layout, fingerprint=fingerprint)
+        return Raw.of(survey, collected, rejected=rejected, layout=layout, fingerprint=fingerprint)
     if not isinstance(layout, str) or layout != "auto":
         raise InvalidSpecError(
             f"keep= has one layout, its tables; leave layout={shown(layout)} out"
@@ -51,5 +51,5 @@ def opened(
         return totals.merge(Totals.load(survey, collected))
     if engine is not None:
         return Lake.of(survey, collected, engine, fingerprint=fingerprint).totals(totals.keep)
-    totals.add(collected, refused=refused, fingerprint=fingerprint)
+    totals.add(collected, rejected=rejected, fingerprint=fingerprint)
     return totals

@@ -21,7 +21,7 @@ from metricldp.reports import arrow, parquet
 from metricldp.reports.bytes import pack
 from metricldp.reports.incoming import pieces
 from metricldp.store import cubes, scan
-from metricldp.store.base import REPORTS, Sums
+from metricldp.store.base import REPORTS, Rejected, Sums
 from metricldp.store.bits import Batch, BitColumns, Product, counts_from_reports
 from metricldp.store.readings import Readings
 from metricldp.store.tabled import Tabled
@@ -56,14 +56,14 @@ class Raw(Tabled):
         survey: Agreement,
         collected: Any,
         *,
-        refused: Counter[str] | None = None,
+        rejected: Counter[str] | None = None,
         layout: str = "auto",
         fingerprint: str | None = None,
     ) -> Raw:
         """From a table of reports, a Parquet file of them, or their bytes; strictly checked."""
         # Not schema.empty_table(), which imports pandas.
         raw = cls(survey, pa.Table.from_batches([], arrow.schema(survey)), layout)
-        raw.add(collected, refused=refused, fingerprint=fingerprint)
+        raw.add(collected, rejected=rejected, fingerprint=fingerprint)
         return raw
 
     @property
@@ -71,11 +71,11 @@ class Raw(Tabled):
         return int(self.table.num_rows)
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
+        self, collected: Any, *, rejected: Rejected = None, fingerprint: str | None = None
     ) -> None:
         counted = set(self.counted)
         found = pieces(
-            self.survey, collected, refused=refused, fingerprint=fingerprint, counted=counted
+            self.survey, collected, refused=rejected, fingerprint=fingerprint, counted=counted
         )
         self.table = pa.concat_tables([self.table, *found])
         self.counted = self._numbered(counted)

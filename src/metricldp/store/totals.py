@@ -6,7 +6,6 @@ What can be asked is decided beforehand: questions about attributes that one of 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from metricldp.reports import arrow
 from metricldp.reports.incoming import pieces
 from metricldp.reports.parquet import UNNUMBERED, numbered
 from metricldp.store import cubes, files
-from metricldp.store.base import REPORTS, Store, Sums
+from metricldp.store.base import REPORTS, Rejected, Store, Sums
 from metricldp.store.bits import Cuts
 from metricldp.store.readings import Readings, attribute_of, involved
 from metricldp.survey.agreement import Agreement
@@ -135,11 +134,11 @@ class Totals(Store):
         return self._n
 
     def add(
-        self, collected: Any, *, refused: Counter[str] | None = None, fingerprint: str | None = None
+        self, collected: Any, *, rejected: Rejected = None, fingerprint: str | None = None
     ) -> None:
         more, counted = Totals(self.survey, self.keep), set(self.counted)
         found = pieces(
-            self.survey, collected, refused=refused, fingerprint=fingerprint, counted=counted
+            self.survey, collected, refused=rejected, fingerprint=fingerprint, counted=counted
         )
         for table in found:
             for names in self.keep:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -39,7 +40,7 @@ from metricldp.design.cells import ON_CELLS
 from metricldp.design.plans import GIVEN
 from metricldp.metrics import Lp, Metric
 from metricldp.survey import files
-from metricldp.survey.blocks import USUAL, Block, blocks_of
+from metricldp.survey.blocks import USUAL, Block, blocks_of, check_settings
 from metricldp_core import manifest as core
 from metricldp_core.canonical import canonical
 from metricldp_core.distributions import SUPPORTED, Distribution, Table
@@ -74,7 +75,9 @@ class Agreement:
     ) -> None:
         check_attributes(attributes)
         stored = stored or {}
-        self.presentation: Mapping[str, Any] = checked_presentation(presentation or {}, attributes)
+        self.presentation: Mapping[str, Any] = checked_presentation(
+            {} if presentation is None else presentation, attributes
+        )
         """Titles, texts of questions and long labels, by language; not part of the fingerprint."""
         attributes = _with_answered(attributes)
         self.metric = Lp() if metric is None else metric
@@ -237,16 +240,16 @@ class Agreement:
             mechanism = registry.mechanism(joint[names], joint=True)
             if "distribution" in group:
                 check_stated(joint[names], mechanism)
-                sizes = tuple(attributes[n].size for n in names)
+                size = math.prod(attributes[n].size for n in names)
                 stored["+".join(names)] = distribution_from(
-                    group["distribution"], sizes, f"{place}: distribution"
+                    group["distribution"], size, f"{place}: distribution"
                 )
             elif mechanism.name in ON_CELLS:
                 raise InvalidSpecError(f"{place} is not designed; {_DESIGN_IT}")
         norm = data.get("norm")
         survey = cls.fixed(
             attributes,
-            metric=None if norm is None else Lp.from_dict(norm),
+            metric=None if norm is None else Lp.from_dict(norm, "norm"),
             joint=joint,
             stored=stored,
             presentation=data.get("presentation"),
@@ -410,7 +413,7 @@ def _groups(groups: Any) -> dict[tuple[str, ...], Mapping[str, Any]]:
         raise InvalidSpecError(f'groups is a table [groups."x+y"], not {shown(groups)}')
     found = {}
     for name, entry in groups.items():
-        if not isinstance(entry, Mapping) or name.count("+") < 1:
+        if not isinstance(entry, Mapping) or not isinstance(name, str) or "+" not in name:
             raise InvalidSpecError(
                 f'a table [groups."x+y"] names its attributes, not {shown(name)}'
             )
@@ -480,6 +483,7 @@ def _restored(attribute: Attribute, stored: Distribution) -> Attribute:
         found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
         check_stated(said, found)
         check_kind(found.name, stored, (attribute.size,))
+        check_settings(found, attribute.size)
         found = found.beside(decimal_of(attribute.epsilon)).restored(stored)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
     return replace(attribute, mechanism=found)

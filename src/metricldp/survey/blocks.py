@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Any, cast
 
 from metricldp.attributes.base import Attribute
@@ -16,11 +17,15 @@ from metricldp.basics.text import guess, listed, shown
 from metricldp.channels.cells import Cells
 from metricldp.channels.fields import Field
 from metricldp.channels.joint import JointChannel, JointMechanism, Part
+from metricldp.channels.mechanism import Mechanism
 from metricldp.channels.stored import channel_of, check_kind
 from metricldp.channels.table import Table
 from metricldp.channels.wound import Wound
 from metricldp.design import registry
+from metricldp.design.cells import MARGINS
+from metricldp.design.plans import checked_prior, said_workload
 from metricldp.metrics import Lp, Metric
+from metricldp.metrics.closed import common_unit
 from metricldp_core import manifest as core
 from metricldp_core import metrics as core_metrics
 from metricldp_core.distributions import SUPPORTED, Distribution
@@ -78,6 +83,7 @@ class Block:
                 raise InvalidSpecError(f"a survey with {what} has a norm with p up to {most}")
             if stored is not None:
                 check_kind(mechanism.name, stored, sizes)
+                check_settings(mechanism, math.prod(sizes))
                 mechanism = cast(JointMechanism, mechanism.restored(stored))
                 one = cast(Table | Wound, channel_of(stored, getattr(mechanism, "prior", None)))
                 return cls(tuple(attributes), mechanism, metrics, Cells(sizes, one))
@@ -128,15 +134,37 @@ class Block:
 
     @cached_property
     def core_metric(self) -> core_metrics.Metric:
-        """What is guaranteed on cells; baselines without a grid have one distance for all pairs."""
+        """What is guaranteed on cells.
+
+        A baseline without a grid has one distance for all pairs, or one for each number of steps.
+        """
         grid, size = self.mechanism.grid, math.prod(self.sizes)
-        return core_metrics.Uniform(size, self.diameter) if grid is None else grid.to_core(size)
+        if grid is not None:
+            return grid.to_core(size)
+        if self.channel.distribution.invariance == "all":
+            return core_metrics.Uniform(size, self.diameter)
+        start = (0,) * len(self.sizes)
+        steps = [step for step in product(*map(range, self.sizes)) if math.gcd(*step) == 1]
+        if self.mechanism.adds_up:
+            steps = [step for step in steps if sum(step) == 1]
+        apart = [self.mechanism.distance(self.sizes, self.metrics, start, step) for step in steps]
+        unit = common_unit(apart)
+        lengths = tuple(int(distance / unit) for distance in apart)
+        return core_metrics.Grid(self.sizes, unit, tuple(steps), lengths)
 
     def to_dict(self) -> dict[str, Any]:
         stored = self.channel.distribution
         if stored.kind not in SUPPORTED:
             return {"mechanism": self.mechanism.to_dict()}
         return {"mechanism": self.mechanism.settings(), "distribution": stored.to_data()}
+
+
+def check_settings(mechanism: Mechanism, size: int) -> None:
+    """Reject a workload or a prior of a survey file that does not exist or does not fit."""
+    workload = mechanism.workload
+    if not isinstance(workload, str) or workload != MARGINS:
+        said_workload(workload, size)
+    checked_prior(getattr(mechanism, "prior", None), size)
 
 
 def blocks_of(

@@ -69,7 +69,6 @@ PREFIX = Simple(
 class Hierarchies:
     """The family hierarchy-B, hierarchy-B-plain and hierarchy-B-unary, for any branching B."""
 
-    forms = "hierarchy-B, hierarchy-B-plain or hierarchy-B-unary (B = 2, 3, ...)"
     _NAME = re.compile(r"hierarchy-([1-9][0-9]{0,8})(?:-(plain|unary))?", re.ASCII)
     _KINDS: ClassVar[dict[str, tuple[Any, str]]] = {
         "": (Hierarchy, "(TreeHRR)"),

@@ -27,7 +27,7 @@ class ChannelDistribution(Distribution):
         self.size = prod(channel.sizes) if joint else channel.size
 
     @property
-    def invariance(self) -> Invariance:
+    def invariance(self) -> Invariance:  # type: ignore[override]
         return "all" if self.channel.same_ratio_for_all_pairs else "none"
 
     def _cell(self, position: int) -> Any:

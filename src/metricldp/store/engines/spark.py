@@ -65,7 +65,7 @@ _REFUSED = re.compile(r"InvalidReportError: (.+)")
 
 def _reason(why: str) -> str:
     """The word that a refusal on a worker had, from its sentence."""
-    return "range" if "impossible" in why else "missing" if "empty row" in why else "columns"
+    return "range" if "that no report" in why else "missing" if "empty row" in why else "columns"
 
 
 def _plus(total: Sums, row: Any) -> Sums:
