@@ -23,6 +23,7 @@ MOST_ITEMS = 1 << 19
 LARGEST_FRACTION = 1 << 40
 """Of distances, which are logarithms, and of widths."""
 _WORD = re.compile("[0-9a-f]{16}")
+_DECIMAL = re.compile(r"(?=.*[1-9])(0|[1-9][0-9]{0,19})(\.[0-9]{0,19}[1-9])?")
 _FRACTION = re.compile("[1-9][0-9]{0,1999}(/[1-9][0-9]{0,1999})?")
 
 
@@ -176,6 +177,13 @@ class Entry:
 
     def probabilities(self, key: str, least: int, most: int) -> tuple[int, ...]:
         return tuple(self.probability_of(p, key) for p in self.list(key, least, most))
+
+    def decimal(self, key: str) -> str:
+        """A positive decimal number as text, such as 2.5."""
+        found = self.any(key)
+        if not isinstance(found, str) or not _DECIMAL.fullmatch(found):
+            self.reject(f"needs {key}, a decimal number as text")
+        return found
 
     def fraction(self, key: str) -> Fraction:
         return self.fraction_of(self.any(key), key)

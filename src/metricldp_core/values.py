@@ -14,7 +14,7 @@ import sys
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -27,9 +27,8 @@ from metricldp_core.errors import InvalidValueError
 from metricldp_core.random_words import FRACTION_BITS
 
 _NUMBER = re.compile(
-    r"[+-]?(inf|infinity|nan|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)", re.ASCII | re.IGNORECASE
+    r"([+-]?(inf|infinity|nan|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?))?", re.ASCII | re.IGNORECASE
 )
-_DECIMAL = re.compile(r"(?=.*[1-9])(0|[1-9][0-9]{0,19})(\.[0-9]{0,19}[1-9])?")
 _MISSING = ("NAType", "NaTType")
 """Types of missing values of pandas."""
 _LONGEST_TEXT = 1_000
@@ -84,6 +83,11 @@ class Domain(ABC):
     def reject(self, why: str, reason: str = "kind") -> NoReturn:
         raise InvalidValueError(why, attribute=self.name or None, reason=reason)
 
+    def check_missing(self, value: object) -> None:
+        if is_missing(value):
+            why = "is missing; each response needs a value, so fill it in or leave the row out"
+            self.reject(why, "missing")
+
     def to_data(self) -> dict[str, Any]:
         """Return the domain as plain data for a manifest."""
         data = {"name": self.name, "kind": self.kind, **self._own_data()}
@@ -103,6 +107,9 @@ class _Numbers(Domain):
     high: Any = 1
     cyclic: bool = False
 
+    step: ClassVar[int] = 0
+    """What a circle is longer than high - low."""
+
     @property
     def middle(self) -> int | float:
         return float(self.low + (self.high - self.low) / 2)
@@ -113,18 +120,13 @@ class _Numbers(Domain):
         if (nearest != number) & (self.cyclic | (not clip)):
             remedy = "correct it or clip it (clip=True, --clip)"
             if self.cyclic:
-                remedy = f"cyclic values are not clipped; reduce it modulo {self._period:g}"
+                period = float(self.high - self.low + self.step)
+                remedy = f"cyclic values are not clipped; reduce it modulo {period:g}"
             self.reject(f"is outside {_plain(self.low)} to {_plain(self.high)}; {remedy}", "range")
         return nearest
 
-    @property
-    def _period(self) -> float:
-        return float(self.high - self.low)
-
     def _real(self, value: Any, clip: bool) -> float:
         """A value as a float from low to high."""
-        if type(value) is float and math.isfinite(value):
-            return float(self._within(value, clip))
         exact: Any = self._number(value)
         # The nearest float, and infinity for whatever is beyond the largest one.
         number: float = float(min(max(exact, -_LARGEST), _LARGEST)) * (1 + (abs(exact) > _LARGEST))
@@ -134,41 +136,25 @@ class _Numbers(Domain):
         """A finite number, also from its text; true and false only if they are values."""
         value = scalar(value)
         if isinstance(value, str):
-            return self._parsed(value)
+            value = self._parsed(value.strip())
         if isinstance(value, Decimal):
             value = math.nan if value.is_nan() else float(value)
-        self.check_there(value)
+        self.check_missing(value)
         if isinstance(value, bool) and booleans:
             return int(value)
         if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
             kind = type(value).__name__
             self.reject(f"holds {kind} values where numbers are needed; convert them to numbers")
-        if isinstance(value, float) and math.isinf(value):
-            self._reject_infinite()
+        if math.isinf((0.0, value)[isinstance(value, float)]):
+            self.reject("is not a finite number; correct it or leave the row out", "range")
         return value
 
     def _parsed(self, text: str) -> int | float:
-        text = text.strip()
-        self.check_there(text)
-        if len(text) > _LONGEST_TEXT or not _NUMBER.fullmatch(text):
+        """The number that a text states, or NaN if it is blank."""
+        if not _NUMBER.fullmatch(text) or len(text) > _LONGEST_TEXT:
             self.reject("is not a number; correct it or leave the row out")
-        number = float(text)
-        if math.isnan(number):
-            self._reject_missing()
-        if math.isinf(number):
-            self._reject_infinite()
         whole = text.lstrip("+-").isdigit()
-        return (number, int(("0", text)[whole]))[whole]
-
-    def _reject_infinite(self) -> NoReturn:
-        self.reject("is not a finite number; correct it or leave the row out", "range")
-
-    def check_there(self, value: object) -> None:
-        if is_missing(value):
-            self._reject_missing()
-
-    def _reject_missing(self) -> NoReturn:
-        self.reject(_IS_MISSING, "missing")
+        return (float(text or "nan"), int(("0", text)[whole]))[whole]
 
     def _own_data(self) -> dict[str, Any]:
         ends = {"low": self.low, "high": self.high}
@@ -180,6 +166,7 @@ class WholeNumbers(_Numbers):
     """Whole numbers from low to high; if these are 0 and 1, also false and true."""
 
     kind: ClassVar[str] = "integer"
+    step: ClassVar[int] = 1
 
     @property
     def size(self) -> int:
@@ -188,10 +175,6 @@ class WholeNumbers(_Numbers):
     @property
     def middle(self) -> int:
         return int(self.low + self.size // 2)
-
-    @property
-    def _period(self) -> float:
-        return self.size
 
     def position_of(self, value: Any, clip: bool) -> int:
         if type(value) is not int:
@@ -202,10 +185,10 @@ class WholeNumbers(_Numbers):
         return int(self._within(value, clip)) - int(self.low)
 
     @classmethod
-    def read(cls, entry: Entry, name: str, optional: bool) -> Self:
+    def read(cls, entry: Entry, kind: str, **common: Any) -> Self:
         low = entry.whole("low", -LARGEST_NUMBER, LARGEST_NUMBER)
         high = entry.whole("high", low + 1, min(low + MOST_POSITIONS - 1, LARGEST_NUMBER))
-        return cls(name, optional, low=low, high=high, cyclic=entry.true("cyclic"))
+        return cls(low=low, high=high, cyclic=entry.true("cyclic"), **common)
 
 
 @dataclass(frozen=True)
@@ -241,16 +224,15 @@ class Bins(_Numbers):
         return {**super()._own_data(), "bins": self.bins}
 
     @classmethod
-    def read(cls, entry: Entry, name: str, optional: bool) -> Self:
+    def read(cls, entry: Entry, kind: str, **common: Any) -> Self:
         if not entry.has("edges"):
-            low, high = read_ends(entry)
             bins, cyclic = entry.whole("bins", 2, MOST_POSITIONS), entry.true("cyclic")
             entry.charge(bins >> 2)  # its edges
-            return cls(name, optional, low=low, high=high, cyclic=cyclic, bins=bins)
+            return cls(**_ends(entry), cyclic=cyclic, bins=bins, **common)
         edges = tuple(entry.number_of(e, "edges") for e in entry.list("edges", 3, _MOST_NAMES))
         if any(lower >= upper for lower, upper in pairwise(edges)):
             entry.reject("needs edges that rise")
-        return cls(name, optional, low=edges[0], high=edges[-1], given=edges)
+        return cls(low=edges[0], high=edges[-1], given=edges, **common)
 
 
 @dataclass(frozen=True)
@@ -285,10 +267,10 @@ class Points(_Numbers):
         return {**super()._own_data(), **grid}
 
     @classmethod
-    def read(cls, entry: Entry, name: str, optional: bool) -> Self:
-        low, high = read_ends(entry)
-        points = entry.whole("points", 2, MOST_POSITIONS)
-        return cls(name, optional, low=low, high=high, points=points)
+    def read(cls, entry: Entry, kind: str, **common: Any) -> Self:
+        weight = entry.true("private") if kind == "weight" else False
+        points = 2 if weight else entry.whole("points", 2, MOST_POSITIONS)
+        return cls(**_ends(entry), points=points, weight=weight, **common)
 
 
 @dataclass(frozen=True)
@@ -307,6 +289,10 @@ class PublicWeight(_Numbers):
     def is_possible(self, bits: int) -> bool:
         """Whether 64 bits are a number in the domain."""
         return bool(self.low <= struct.unpack("<d", bits.to_bytes(8, "little"))[0] <= self.high)
+
+    @classmethod
+    def read(cls, entry: Entry, kind: str, **common: Any) -> Self:
+        return cls(**_ends(entry), **common)
 
 
 @dataclass(frozen=True)
@@ -338,8 +324,7 @@ class Names(Domain):
 
     def position_of(self, value: object, clip: bool) -> int:
         name = as_name(value)
-        if is_missing(name):
-            self.reject(_IS_MISSING, "missing")
+        self.check_missing(name)
         if not isinstance(name, str):
             kind = type(name).__name__
             self.reject(f"holds {kind} values where names are needed; convert them to text")
@@ -352,14 +337,15 @@ class Names(Domain):
         return {"names": list(self.names)} | ({"cyclic": True} if self.cyclic else {})
 
     @classmethod
-    def read(cls, entry: Entry, name: str, optional: bool, ordered: bool) -> Self:
+    def read(cls, entry: Entry, kind: str, **common: Any) -> Self:
         names = entry.list("names", 2, _MOST_NAMES)
         if len(set(map(str, names))) < len(names) or not all(
             isinstance(text, str) and text.strip() and text.isprintable() for text in names
         ):
             entry.reject("needs names, different lines of text")
+        ordered = kind == "ordinal"
         cyclic = entry.true("cyclic") if ordered else False
-        return cls(name, optional, names=tuple(names), ordered=ordered, cyclic=cyclic)
+        return cls(names=tuple(names), ordered=ordered, cyclic=cyclic, **common)
 
 
 @dataclass(frozen=True)
@@ -373,7 +359,7 @@ class Response(Domain):
         return 2
 
     def position(self, value: object, *, clip: bool = False) -> int:
-        return 1 - is_missing(scalar(value))
+        return 1 - is_missing(value)
 
     def position_of(self, value: object, clip: bool) -> int:
         return self.position(value)
@@ -381,37 +367,32 @@ class Response(Domain):
     def _own_data(self) -> dict[str, Any]:
         return {}
 
+    @classmethod
+    def read(cls, entry: Entry, kind: str, **common: Any) -> Self:
+        return cls(**common)
+
 
 def read_domain(entry: Entry) -> Domain:
     """Read the domain of an attribute."""
     name, kind, optional = entry.text("name"), entry.text("kind"), entry.true("optional")
-    found: Domain
-    if "=" in name:
-        entry.reject("has a name with '='")
-    if kind == "integer":
-        found = WholeNumbers.read(entry, name, optional)
-    elif kind == "continuous":
-        found = (Points if entry.has("points") else Bins).read(entry, name, optional)
-    elif kind in ("ordinal", "categorical"):
-        found = Names.read(entry, name, optional, kind == "ordinal")
-    elif kind == "response":
-        found = Response(name)
-    elif kind == "weight":
-        low, high = read_ends(entry)
-        if entry.true("private"):
-            found = Points(name, optional, low=low, high=high, weight=True)
-        else:
-            found = PublicWeight(name, optional, low=low, high=high)
-    else:
-        entry.reject(f"has a kind {kind!r:.40} that is not supported")
+    within, ratio = (entry.decimal(key) if entry.has(key) else None for key in ("within", "ratio"))
+    kinds: dict[str, Any] = {
+        "integer": WholeNumbers,
+        "continuous": Points if entry.has("points") else Bins,
+        "ordinal": Names,
+        "categorical": Names,
+        "weight": Points if entry.has("private") else PublicWeight,
+        "response": Response,
+    }
+    if kind not in kinds or "=" in name:
+        entry.reject(f"has a kind {kind!r:.40} that is not supported, or a name with '='")
+    common = {"name": name, "optional": optional, "within": within, "ratio": ratio}
+    found: Domain = kinds[kind].read(entry, kind, **common)
     if optional and isinstance(found, Response | PublicWeight):
         entry.reject("is optional, but is sent as it is or says whether there is a response")
-    found = replace(found, within=_close(entry, "within"), ratio=_close(entry, "ratio"))
-    if found.within is not None and (
-        kind not in ("integer", "continuous", "ordinal") or found.ratio
-    ):
+    if within and (ratio or kind not in ("integer", "continuous", "ordinal")):
         entry.reject("has within, but no order or also a ratio")
-    if found.ratio is not None and not (isinstance(found, WholeNumbers | Bins) and found.low > 0):
+    if ratio and not (isinstance(found, WholeNumbers | Bins) and found.low > 0):
         entry.reject("has a ratio, but not whole numbers or bins above 0")
     return found
 
@@ -422,22 +403,11 @@ def _plain(number: float) -> str:
     return f"{int(number) if whole else number:,}"
 
 
-def _close(entry: Entry, key: str) -> str | None:
-    """A positive decimal number as text."""
-    text = entry.any(key) if entry.has(key) else None
-    if text is not None and not (isinstance(text, str) and _DECIMAL.fullmatch(text)):
-        entry.reject(f"needs {key}, a decimal number as text")
-    return text
-
-
-def read_ends(entry: Entry) -> tuple[float, float]:
+def _ends(entry: Entry) -> dict[str, Any]:
     low, high = entry.number("low"), entry.number("high")
     if not low < high or not math.isfinite(high - low):
         entry.reject("needs low below high")
-    return low, high
-
-
-_IS_MISSING = "is missing; each response needs a value, so fill it in or leave the row out"
+    return {"low": low, "high": high}
 
 
 def scalar(value: Any) -> Any:
