@@ -780,7 +780,7 @@ SUPPORTED.extremal = FIRST.extremal = extremal;
 //   grid      the sizes of the grid of which positions are the flattened cells, if it is one
 
 /** Generating pairs that a manifest lists. */
-const MOST_PAIRS = 2 ** 17;
+const MOST_PAIRS = 2 ** 16;
 /** Steps in which all shortest paths are computed; longer ones are bounded. */
 const MOST_STEPS_OF_PATHS = 2 ** 19;
 
@@ -909,8 +909,11 @@ function graph(entry, size) {
     edges[x].push([other, lengths[k]]);
     edges[other].push([x, lengths[k]]);
   });
+  /** Lengths from position 0, if the pairs are all neighbours. */
+  const sums = pairs === path && accumulate([0n, ...lengths]), between = (x, other) => (x < other ? sums[other] - sums[x] : sums[x] - sums[other]);
   /** Lengths of shortest paths, undefined for positions without a path. */
   const distancesFrom = (start) => {
+    if (sums) return range(size).map((x) => between(start, x));
     const shortest = Array(size).fill(), queue = [start];
     shortest[start] = 0n;
     for (const x of queue) // it grows while shorter paths are found
@@ -923,12 +926,12 @@ function graph(entry, size) {
   };
   if (new Set(pairs.map(String)).size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
   /** All distances, if there are few enough pairs. */
-  const all = size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = (start) => far(highest(distancesFrom(start)));
+  const all = !sums && size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = (start) => far(highest(distancesFrom(start)));
   // Over the middle position any two are at most twice its largest distance apart.
-  const largest = all ? far(highest(all.map(highest))) : times(whole(2), farthest(size >> 1));
+  const largest = sums ? far(sums.at(-1)) : all ? far(highest(all.map(highest))) : times(whole(2), farthest(size >> 1));
   const complete = range(size).filter((x) => edges[x].length === size - 1), sensitive = new Set(complete);
   return {
-    distance: (x, other) => (all ? far(all[x][other]) : largest),
+    distance: (x, other) => (sums ? far(between(x, other)) : all ? far(all[x][other]) : largest),
     largest,
     groups() {
       const groups = [];
@@ -1125,8 +1128,8 @@ function positionOf(domain, value, clip) {
   if (text(value)) value = numberIn(value);
   if (whole && !low && high === 1 && value === !!value) value = +value;
   if (!/num|big/.test(typeof value)) fail("kind");
+  if (/N|I/.test(value)) fail(value ? "range" : "missing");
   const number = Number(value);
-  if (/N|I/.test(number)) fail(number ? "range" : "missing");
   if (whole && number % 1) fail("whole");
   if (!whole) value = number;
   const nearest = value < low ? low : value > high ? high : value;

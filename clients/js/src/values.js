@@ -114,8 +114,8 @@ export function positionOf(domain, value, clip) {
   if (text(value)) value = numberIn(value);
   if (whole && !low && high === 1 && value === !!value) value = +value;
   if (!/num|big/.test(typeof value)) fail("kind");
+  if (/N|I/.test(value)) fail(value ? "range" : "missing");
   const number = Number(value);
-  if (/N|I/.test(number)) fail(number ? "range" : "missing");
   if (whole && number % 1) fail("whole");
   if (!whole) value = number;
   const nearest = value < low ? low : value > high ? high : value;
