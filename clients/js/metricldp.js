@@ -598,14 +598,13 @@ function memoised(entry) {
  * floating point select the reports that can attain the maximum, integers decide among them.
  */
 function table(entry) {
-  const weights = entry("weights", list(list(PROBABILITY, 2, MOST_POSITIONS), 2, 4096));
-  return tableOf(weights, weights.length * weights[0].length <= MOST_POSITIONS);
+  return tableOf(entry("weights", list(list(PROBABILITY, 2, MOST_POSITIONS), 2, 4096)));
 }
 
 /** The table of these weights, if all rows are distributions on the same reports. */
-function tableOf(weights, valid = true) {
+function tableOf(weights) {
   const outputs = weights[0].length, cumulative = [], logs = [];
-  if (!valid || weights.some((row) => row.length !== outputs || lowest(row) < 0n || accumulate(row).at(-1) !== WORD)) reject("weights");
+  if (weights.some((row) => row.length !== outputs || lowest(row) < 0n || accumulate(row).at(-1) !== WORD)) reject("weights");
   // The logarithm of 0 is below all others, which are from 0 to 45.
   const logsOf = (x) => (logs[x] ??= weights[x].map((weight) => (weight ? Math.log(Number(weight)) : -100)));
   return {

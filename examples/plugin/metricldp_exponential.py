@@ -6,9 +6,9 @@ much. So reports of neighbours differ by a factor of at most e^epsilon (McSherry
 
 from fractions import Fraction
 
-from metricldp_core.exact import WORD, exp_bounds
 from metricldp.channels.mechanism import Simple
 from metricldp.channels.table import Table
+from metricldp_core.exact import WORD, exp_bounds
 
 FLOOR = 1 << 24
 """Added to every weight: a weight rounded to 0 would identify values with certainty."""

@@ -476,4 +476,4 @@ def test_beyond_64_no_epsilon_makes_a_coin_rarer(kind):
     assert made == kind.for_epsilon(5, Fraction(64))
     assert made.field.bits == made.bits
     plan = MatrixChannel.of([[0, 1]], [Fraction(100)], 0)
-    assert plan.noises[0].epsilon == 64
+    assert plan.noises[0] == Geometric.for_epsilon(2, Fraction(64))

@@ -7,6 +7,7 @@ and replaced, and probabilities are set to 0 or almost 1. The changes are the sa
 from __future__ import annotations
 
 import json
+import math
 import random
 from bisect import bisect
 from collections.abc import Iterator
@@ -19,12 +20,15 @@ from manifests import (
     additive,
     bins,
     chain,
+    edges,
     extremal,
     geometric,
     grid,
     line,
     manifests,
     matrix,
+    names,
+    points,
     randomized_response,
     roof,
     scaled,
@@ -36,10 +40,11 @@ from manifests import (
 
 from metricldp_core import InvalidManifestError, Manifest, certify
 from metricldp_core.canonical import canonical
-from metricldp_core.distributions import Matrix, Memoised
+from metricldp_core.distributions import Geometric, Matrix, Memoised, Threshold
 from metricldp_core.exact import WORD
 from metricldp_core.manifest import Field
 from metricldp_core.metrics import Uniform
+from metricldp_core.values import Bins, Names, Points, PublicWeight, Response
 from metricldp_core.verify import MOST_STEPS, certify_steps
 
 
@@ -192,6 +197,69 @@ def member(n, family) -> Manifest:
 
 def member_steps(n, family) -> int:
     return certify_steps(member(n, family))
+
+
+def limits() -> Iterator[dict]:
+    """Manifests at limits of format 1, and beyond them."""
+    plain = randomized_response(3, 1), Uniform(3, ONE)
+
+    def one(domain, distribution=plain[0], metric=plain[1]):
+        return Field((domain,), metric, distribution)
+
+    weight = Field((PublicWeight("w", low=0.0, high=1.0),))
+    wide = Threshold(1 << 20, (WORD // 3,) * (1 << 20))
+    wider = Threshold(1 << 20, (WORD // 3,) * ((1 << 20) + 1))
+    many = [one(whole(3, f"a{k}")) for k in range(1_001)]
+    bits = [one(whole(1 << 20, name), wide, Uniform(1 << 20, ONE)) for name in "xy"]
+    families = {
+        "ratio from 0": [[one(whole(3, "x", low, ratio="0.5"))] for low in (0, 1)],
+        "edges": [
+            [one(Bins("x", low=given[0], high=given[-1], given=given))]
+            for given in ((0.0, 1.0, 2.0, 3.0), (0.0, 1.0, 1.0, 3.0), (0.0, 2.0, 1.0, 3.0))
+        ],
+        "attributes": [many[:1_000], many],
+        "bits": [bits, [bits[0], one(whole(1 << 20, "y"), wider, Uniform(1 << 20, ONE))]],
+        "no private attribute": [[weight], [weight, one(whole(3))]],
+        "names": [[one(whole(3)), one(whole(3, name))] for name in ("x", "y", "x+y", "y=response")],
+        "group": [
+            [Field((whole(3), whole(3, "y")), Uniform(9, ONE), randomized_response(9, 1))],
+            [
+                one(whole(3, "x+y")),
+                Field((whole(3), whole(3, "y")), Uniform(9, ONE), randomized_response(9, 1)),
+            ],
+        ],
+        "special group": [
+            [Field((domain, whole(3, "y")), Uniform(9, ONE), randomized_response(9, 1))]
+            for domain in (
+                *(names(3), points(3), whole(3, optional=True), edges(3)),
+                *(Points("x", low=0.0, high=1.0, points=3, weight=True), weight.domains[0]),
+            )
+        ],
+        "response in a group": [
+            [
+                one(whole(3, optional=True)),
+                Field((Response("x"), whole(3, "y")), Uniform(6, ONE), randomized_response(6, 1)),
+            ]
+        ],
+        "equal names": [
+            [one(Names("x", names=found))] for found in (("a", "b", "c"), tuple("aba"))
+        ],
+        "ends": [
+            [one(Bins("x", low=low, high=1e300, bins=3))]
+            for low in (-1e300, math.nextafter(-1e300, -math.inf), 1e300)
+        ],
+        "low": [[one(whole(3, "x", low))] for low in (-(2**53), -(2**53) - 1, 2**53 - 2)],
+        "block": [
+            [one(whole(3), Geometric(3, WORD // 2, (), WORD // 2 + by), line(3))] for by in (0, 1)
+        ],
+    }
+    for name, cases in families.items():
+        for fields in cases:
+            try:
+                text = Manifest(tuple(fields)).text
+            except ValueError:
+                continue  # a number that no JSON has
+            yield {"manifest": text, "verdict": verdict(text), "number": name}
 
 
 LARGEST = {

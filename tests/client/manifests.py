@@ -294,6 +294,8 @@ def graphs() -> Iterator[Field]:
         yield field(bins(size, low=1.0, high=9e5, ratio="0.001"), table(size, 9, "r"), chain(size))
     yield field(names(9), uneven_unary(9, "many"), star(9, {1, 3, 4, 5, 6, 7, 8}))
     yield field(names(9), uneven_unary(9, "few"), star(9, {2, 5}))
+    yield field(names(9), uneven_unary(9, "five"), star(9, {1, 3, 4, 5, 6}))
+    yield field(names(4), uneven_unary(4, "all"), star(4, {0, 1, 2}))
 
 
 def matrices() -> Iterator[Field]:
@@ -399,6 +401,8 @@ def several() -> Iterator[list[Field]]:
     first = geometric(6, 0.5)
     domain = whole(6, "x", optional=True)
     yield [field(domain, Memoised(first, lazy(first, 1)), line(6)), response("x")]
+    domain = edges(6, "x", optional=True)
+    yield [field(domain, uneven_unary(6, "middle"), tree(6, 5)), response("x")]
     weight = Field((PublicWeight("w", low=-1.5, high=1e6),))
     age = field(whole(100, "age", 0, within="5"), geometric(100, 0.2), line(100, width=5))
     place = field(names(3, "place"), randomized_response(3, 2), Uniform(3, ONE))

@@ -7,6 +7,7 @@ from changed_manifests import (
     FAMILIES,
     extreme,
     largest_proofs,
+    limits,
     malformed,
     most_items,
     one_unit_changes,
@@ -73,7 +74,7 @@ def test_one_unit_that_breaks_the_guarantee_is_rejected(tmp_path):
 
 
 def test_malformed_manifests_are_rejected(tmp_path):
-    changes = [*malformed(10), *extreme()]
+    changes = [*malformed(10), *extreme(), *limits()]
     agree(changes, tmp_path)
     counts = verdicts(changes)
     assert counts["invalid"] > 1_500

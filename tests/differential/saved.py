@@ -1,14 +1,14 @@
 """Saved cases: inputs and results of version 0.2 as neutral JSON, which stay when the oracle goes.
 
-A file holds 50 cases, one to a line: spec, design (a survey file of format 1), respondents, queries,
-and the results of each. Names are those of the public interface of 1.0; report payloads have no
-header. Payloads and memories that differ on purpose are those of this version; then `collected` has
-the payloads of version 0.2, which marginal tables and estimates are about.
+A file holds 50 cases, one to a line: spec, design (a survey file of format 1), respondents,
+queries, and the results of each. Names are those of the public interface of 1.0; report payloads
+have no header. Payloads and memories that differ on purpose are those of this version. Then
+`collected` has the payloads of version 0.2, which marginal tables and estimates are about.
 
-With the installed oracle, `python tests/differential/saved.py` chooses and writes the cases again, and
-`python tests/differential/saved.py update` only writes what differs on purpose: designs, names of
-fields, and the payloads in known_differences.toml. It stops at any other difference, and prints how
-many cases changed. A file that is up to date stays as it is.
+With the installed oracle, `python tests/differential/saved.py` chooses and writes the cases again.
+With `update` it compares them with the oracle and writes only what differs on purpose, which is in
+known_differences.toml: specs, designs, names of fields, payloads and memories. It stops at any
+other difference, and prints how many cases changed. Files that are up to date stay as they are.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from compare import (
     has_same_words,
     known_difference,
     outcomes,
+    query_differences,
 )
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from systems import Current, Plain, Version02
@@ -68,14 +69,33 @@ def save(cases: list[Plain]) -> None:
 def update() -> None:
     """Write what differs on purpose again, and print how many cases changed."""
     oracle, changes, cases = Version02("metricldp_oracle"), Counter[str](), list[Plain]()
-    for case in load():
-        cases.append(with_results(agreed(case), oracle))
-        results = cases[-1]["results"]
-        changes.update(key for key in ("spec", "design") if cases[-1][key] != case[key])
-        changes.update(key for key in results if results[key] != case["results"][key])
-        changes["any"] += cases[-1] != case
+    for old in load():
+        case = with_results(agreed(old), oracle)
+        results, before = case["results"], old["results"]
+        if case["spec"] == old["spec"]:
+            check_same(old, case)
+            results["queries"] = before["queries"]  # last digits depend on the processor
+        changed = {key for key in ("spec", "design") if case[key] != old[key]}
+        changed |= {key for key in results if results[key] != before[key]}
+        changes.update([*changed, *(["any"] if changed else [])])
+        cases.append(case)
     save(cases)
     print(f"{len(cases)} cases, changed: {dict(changes)}")
+
+
+def check_same(old: Plain, case: Plain) -> None:
+    """Raise an error if anything differs that is not intended to."""
+    before, results = old["results"], case["results"]
+    for seam in ("distributions", "certificate", "marginals"):
+        renamed = json.loads(json.dumps(before[seam]).replace("=answered", "=response"))
+        if renamed != json.loads(json.dumps(encoded(results[seam]))):
+            raise ValueError(f"{seam} of {old['spec']}")
+    if collected(old) != collected(case):
+        raise ValueError(f"payloads of {old['spec']}")
+    pairs = zip(old["queries"], before["queries"], results["queries"], strict=True)
+    for query, earlier, later in pairs:
+        for line in query_differences(query, earlier, later, same_machine=False):
+            raise ValueError(line)
 
 
 def with_results(case: Plain, oracle: Version02) -> Plain:
