@@ -52,19 +52,12 @@ def _number(number: float) -> str:
         raise ValueError(f"{number} is not a number in every language")
     if number == int(number) and abs(number) <= LARGEST_NUMBER:
         return str(int(number))
-    if "e" not in (text := repr(number)):
-        return text.removesuffix(".0")
-    sign, digits, exponent = Decimal(repr(float(number))).normalize().as_tuple()
-    text, point = "".join(map(str, digits)), len(digits) + int(exponent)
-    if -6 < point <= 0:
-        text = "0." + "0" * -point + text
-    elif 0 < point <= 21:
-        text = text.ljust(point, "0")
-        text = f"{text[:point]}.{text[point:]}".rstrip(".")
-    else:
-        fraction = f".{text[1:]}" if text[1:] else ""
-        text = f"{text[0]}{fraction}e{'+' if point > 0 else '-'}{abs(point - 1)}"
-    return "-" * sign + text
+    mantissa, _, exponent = repr(number).partition("e")
+    if not exponent:
+        return mantissa.removesuffix(".0")
+    if -7 < int(exponent) < 21:
+        return f"{Decimal(repr(number)):f}"
+    return f"{mantissa}e{int(exponent):+d}"
 
 
 def word(probability: int) -> str:

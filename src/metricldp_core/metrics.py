@@ -471,26 +471,24 @@ class Grid(Metric):
         return tuple(reversed(found))
 
     @cached_property
-    def _by_difference(self) -> dict[tuple[int, ...], int]:
-        """The shortest path for each number of positions along each attribute."""
-        moves = list(zip(self.steps, self.lengths, strict=True))
-        found = {(0,) * len(self.sizes): 0}
-        for apart in product(*map(range, self.sizes)):
-            if any(apart):
-                ways = [
-                    found[tuple(rest)] + length
-                    for step, length in moves
-                    if min(rest := [a - s for a, s in zip(apart, step, strict=True)]) >= 0
-                ]
-                found[apart] = min(ways)
-        return found
+    def _shortest(self) -> list[int]:
+        """The shortest path for each difference of cells, flattened; one step after the other."""
+        shortest = [0] + [max(self.lengths) * self.size] * (self.size - 1)
+        for step, length in zip(self.steps, self.lengths, strict=True):
+            back, (*heads, last) = self.flat(step), map(range, step, self.sizes)
+            for head in product(*heads):
+                row = self.flat((*head, 0))
+                for here in range(row + last.start, row + last.stop):
+                    way = shortest[here - back] + length
+                    shortest[here] = min(shortest[here], way)
+        return shortest
 
     def distance(self, x: int, other: int) -> Fraction:
-        apart = zip(self.cell(x), self.cell(other), strict=True)
-        return self.step * self._by_difference[tuple(abs(a - b) for a, b in apart)]
+        apart = map(int.__sub__, self.cell(x), self.cell(other))
+        return self.step * self._shortest[self.flat(tuple(map(abs, apart)))]
 
     def largest(self) -> Fraction:
-        return self.step * max(self._by_difference.values())
+        return self.step * max(self._shortest)
 
     def to_data(self) -> dict[str, Any]:
         pairs = zip(self.steps, self.lengths, strict=True)
@@ -517,6 +515,7 @@ class Grid(Metric):
         if not units <= set(steps) or len(set(steps)) < len(steps) or not all(map(any, steps)):
             entry.reject("needs different steps, with one position along each attribute")
         found = cls(sizes, step, tuple(steps), _lengths(entry, numbers, step))
+        entry.charge(sum(4 << sum(map(bool, step)) for step in steps))  # in all directions
         if found.size != size or size * len(steps) > 32 * _MOST_STEPS:
             entry.reject("has sizes or steps that do not fit the distribution, or too many")
         return found

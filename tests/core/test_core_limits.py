@@ -29,7 +29,7 @@ def big_table(positions, outputs):
     share = W // outputs
     rows = []
     for x in range(positions):
-        row = [share - (x * 7919 + y * 104729) % (share >> 8) for y in range(outputs - 1)]
+        row = [share - ((x * 7919 + y * 104729) << 30) % (share >> 8) for y in range(outputs - 1)]
         rows.append([word(value) for value in [*row, W - sum(row)]])
     return {"kind": "table", "weights": rows}
 

@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 import math
+import random
 import re
 import time
 
@@ -249,6 +250,23 @@ def test_texts_that_are_no_manifest_are_rejected():
     for version in (0, 2, 1.0, "1", True, None, -1, 1 << 60):
         rejection(json.dumps({**DATA, "metricldp": version}))
     assert "another format than 1" in rejection(canonical({**DATA, "metricldp": 2}))
+
+
+def test_random_changes_are_rejected_or_make_a_manifest_of_that_text():
+    """Characters replaced, removed and repeated, and values exchanged: no other error occurs."""
+    rng = random.Random(1)
+    accepted_count = 0
+    for _ in range(400):
+        place, length = rng.randrange(len(TEXT)), rng.randrange(1, 4)
+        middle = rng.choice(["", '"', "0", "1", "9", ",", "[", "}", "f", "-", ".", "e9", "\u0000"])
+        accepted_count += accepted(TEXT[:place] + middle + TEXT[place + length :])
+    for _ in range(400):
+        data = copy.deepcopy(DATA)
+        path, other = rng.choice(PATHS), rng.choice(PATHS)
+        value = copy.deepcopy(at(DATA, other))
+        at(data, path[:-1])[path[-1]] = value
+        accepted_count += accepted(canonical(data))
+    assert accepted_count > 20
 
 
 def changed(index, **parts):
