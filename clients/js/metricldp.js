@@ -976,6 +976,7 @@ function grid(entry, size) {
   const step = entry("step", ratio), sizes = entry("sizes", list(integer(2, size), 2, 8)), parts = sizes.length + 1;
   const moves = entry("steps", list(list((value) => value, parts, parts), parts - 1, MOST_PAIRS));
   const lengths = moves.map((move) => length(move.pop()) || reject("steps")), far = distances(step, lengths);
+  for (const move of moves) charge(4 << move.filter(Number).length); // in all directions
   const different = new Set(moves.map(String)), valid = (part, d) => integer(0, sizes[d] - 1)(part) !== undefined;
   if (
     !moves.every((move) => move.some(Number) && move.every(valid)) || different.size < moves.length || prod(sizes) !== size ||

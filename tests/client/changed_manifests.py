@@ -12,7 +12,7 @@ import random
 from bisect import bisect
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import product
+from itertools import islice, product
 
 from facts import is_hexadecimal
 from manifests import (
@@ -43,7 +43,7 @@ from metricldp_core.canonical import canonical
 from metricldp_core.distributions import Geometric, Matrix, Memoised, Threshold
 from metricldp_core.exact import WORD, exp_bounds
 from metricldp_core.manifest import Field
-from metricldp_core.metrics import Uniform
+from metricldp_core.metrics import Grid, Uniform
 from metricldp_core.values import Bins, Names, Points, PublicWeight, Response
 from metricldp_core.verify import MOST_STEPS, certify_steps
 
@@ -283,6 +283,14 @@ def limits() -> Iterator[dict]:
             yield {"manifest": text, "verdict": verdict(text), "number": name}
 
 
+def cube(letters, count) -> Field:
+    """Eight attributes of three positions, and steps along all of them."""
+    units = [tuple(int(d == k) for k in range(8)) for d in range(8)]
+    steps = (*units, *islice(product((1, 2), repeat=8), count))
+    metric = Grid((3,) * 8, ONE, steps, (1,) * len(steps))
+    return Field(tuple(whole(3, name) for name in letters), metric, randomized_response(3**8, 1))
+
+
 LARGEST = {
     "bins": (
         *(1_048_000, 1_048_576),
@@ -301,6 +309,10 @@ LARGEST = {
     "depths": (
         *(900, 1_100),
         lambda n: [Field((whole(n),), Uniform(n, ONE), extremal(n, 0.9, 3))],
+    ),
+    "grid": (
+        *(1, 256),
+        lambda n: [cube("abcdefgh", 256), cube("ijklmnop", 200), cube("qrstuvwx", n)],
     ),
     "width": (
         *(520_000, 530_000),
