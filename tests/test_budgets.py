@@ -21,19 +21,23 @@ SLACK = 25
 BUDGETS = {
     # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
     "src/metricldp": (183, 203, ""),
-    "src/metricldp/answers": (6_385, 7_564, ""),
+    "src/metricldp/answers": (6_382, 7_564, ""),
     "src/metricldp/attributes": (
         1_411,
         1_346,
         "positions on a circle; bands by edges; a guarantee needs a distance; workload=; labels",
     ),
-    "src/metricldp/basics": (517, 516, "errors about a missing file suggest a name"),
+    "src/metricldp/basics": (
+        519,
+        516,
+        "errors about a missing file suggest a name; messages name the type of a table",
+    ),
     "src/metricldp/channels": (2_056, 2_192, ""),
     "src/metricldp/cli": (1_165, 1_900, ""),
     "src/metricldp/coins": (353, 484, ""),
     "src/metricldp/collector": (2_108, 2_206, ""),
     "src/metricldp/collector/page": (1_236, 1_450, ""),
-    "src/metricldp/design": (3_570, 3_796, ""),
+    "src/metricldp/design": (3_570, 3_796, "messages state remedies"),
     "src/metricldp/estimate": (
         1_377,
         0,
@@ -53,7 +57,7 @@ BUDGETS = {
         "and state remedies",
     ),
     "src/metricldp/store": (1_590, 2_115, ""),
-    "src/metricldp/store/engines": (386, 594, ""),
+    "src/metricldp/store/engines": (387, 594, ""),
     "src/metricldp/survey": (
         1_634,
         1_021,
@@ -69,9 +73,9 @@ BUDGETS = {
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (32_927, 36_843, ""),
+    "src": (32_937, 36_843, ""),
     "tests": (
-        44_029,
+        44_117,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names, "
         "labels of responses, groups of fits and pools, pages of the guide, wrong inputs, values "

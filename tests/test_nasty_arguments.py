@@ -122,6 +122,19 @@ TALLY = SURVEY.tally(SURVEY.randomize(PEOPLE))
 FIT = TALLY.fit_distribution(["income", "region"])
 POOL = pool([TALLY, SURVEY.tally(SURVEY.randomize(PEOPLE))])
 WAVES = waves([TALLY, SURVEY.tally(SURVEY.randomize(PEOPLE))])
+LINES = Survey.design(
+    {
+        "age": Integer(0, 9, epsilon=30, per=1),
+        "pay": Integer(0, 9, epsilon=30, per=1),
+        "region": Categorical(["north", "south"], epsilon=30),
+    }
+)
+LINED = {
+    "age": [k % 10 for k in range(200)],
+    "pay": [k % 7 for k in range(200)],
+    "region": [("north", "south")[k % 3 % 2] for k in range(200)],
+}
+LINE = LINES.tally(LINES.randomize(LINED)).linear_regression("pay", ["age", "region"])
 
 
 def accountant():
@@ -265,6 +278,7 @@ CALLS = {
         {"event": {"region": "north"}, "attribute": "age"},
     ),
     "tally.top_k": (TALLY.top_k, {"attribute": "region", "k": 1}),
+    "Regression.to_text": (LINE.to_text, {"confidence_level": 0.9}),
     "table.pvalues": (TALLY.histogram("region").pvalues, {}),
     "tally.workload": (TALLY.workload, {"attribute": "age", "matrix": "values"}),
     "tally.contributions": (
@@ -290,7 +304,7 @@ CALLS = {
     "waves.sum": (WAVES.sum, {"attribute": "income"}),
     "waves.mean": (WAVES.mean, {"attribute": "income"}),
     "waves.quantile": (WAVES.quantile, {"attribute": "income", "q": 0.5}),
-    "waves changes": (WAVES.count().changes, {}),
+    "waves differences": (WAVES.count().differences, {}),
     "Fit.count": (FIT.count, {}),
     "fit.fraction": (FIT.fraction, {}),
     "fit.sum": (FIT.sum, {"attribute": "income"}),
@@ -300,7 +314,6 @@ CALLS = {
     "fit.quantile": (FIT.quantile, {"attribute": "income", "q": 0.5}),
     "fit.quantiles": (FIT.quantiles, {"attribute": "income", "probabilities": [0.5]}),
     "fit.workload": (FIT.workload, {"attribute": "income", "matrix": "values"}),
-    "fit.sample": (FIT.sample, {"n": 2}),
     "tally.add": (lambda **k: SURVEY.tally([]).add(**k), {"collected": []}),
     "tally.save": (TALLY.save, {"path": "folder/t.parquet"}),
     "Tally.of": (Tally.of, {"survey": SURVEY, "collected": []}),

@@ -122,7 +122,7 @@ VALUES = {
 }
 
 FILES = {
-    "missing": ([*QUERY, "report.parquet", "age < 30"], "did you mean 'reports.parquet'?"),
+    "missing": ([*QUERY, "report.parquet", "age < 30"], "check the path"),
     "directory": (["explain", "days"], "name a .toml or .json file"),
     "CSV as Parquet": ([*QUERY, "csv.parquet", "age < 30"], "write it as Parquet again"),
     "JSON lines as CSV": (

@@ -201,6 +201,14 @@ def test_the_most_frequent(clear):
     assert tally.top_k("g", 1, {"h": "m"}).labels[0] in "nse"
 
 
+def test_order_is_that_of_the_estimates_if_no_error_is_known():
+    """One report has no variance between respondents."""
+    survey = Survey.design({"g": Categorical(["a", "b"], epsilon=30)})
+    tally = survey.tally(survey.randomize({"g": ["b"]}, randomness=Randomness.seeded(1)))
+    found = tally.top_k("g", 2, target="population")
+    assert found.labels == ["b", "a"] and np.isnan(found.values).all()
+
+
 def test_ranks_that_noise_hides_are_not_certain():
     tally = tallied(drawn(500, 1), 1)
     found = tally.top_k("x", 4)

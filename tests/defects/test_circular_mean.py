@@ -306,7 +306,7 @@ def test_arithmetic_and_other_methods_of_circular_means_are_rejected(tally):
         lambda: 2 * answer,
         lambda: answer.confidence_interval(anytime=True),
         lambda: answer.confidence_interval(method="envelope"),
-        lambda: waves([tally, SURVEY.tally(SURVEY.randomize(PEOPLE))]).mean("bed").changes(),
+        lambda: waves([tally, SURVEY.tally(SURVEY.randomize(PEOPLE))]).mean("bed").differences(),
     ):
         with pytest.raises(QueryError):
             ask()

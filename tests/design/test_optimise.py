@@ -11,16 +11,8 @@ from metricldp.design import optimise, scales, strategies
 from metricldp.design.interior import interior_point
 from metricldp.design.optimise import optimised, smooth_error
 from metricldp.design.reconstruction import reconstruction
-from metricldp.design.scales import Problem, checked_pairs, checked_strategy, sensitive_scales
+from metricldp.design.scales import best_scales, sensitive_scales
 from metricldp.design.workloads import Workload
-
-
-def best_scales(weights, strategy, pairs, distances):
-    """The u with the smallest sum of weights / u^2 that keeps every pair's distance."""
-    a = checked_strategy(strategy)
-    return Problem(a, *checked_pairs(pairs, distances, a.shape[1])).solve(
-        np.asarray(weights, float)
-    )
 
 
 def all_pairs(size):
@@ -448,6 +440,8 @@ BAD = [
     (lambda: optimised(Workload.identity(3), *line(3), np.eye(2)), QueryError, "strategy 2"),
     (lambda: optimised(Workload.all_ranges(9), *line(9), "workload"), InvalidSpecError, "too long"),
     (lambda: optimised(Workload.from_rows([[0, 0]]), *line(2)), QueryError, "workload is empty"),
+    (lambda: best_scales([1, 1], np.eye(3), *line(3)), InvalidSpecError, r"shape \(2,\)"),
+    (lambda: best_scales([1, -1, 1], np.eye(3), *line(3)), InvalidSpecError, "not negative"),
     (lambda: best_scales([1.0], [1.0, 2], *line(2)), InvalidSpecError, "is a matrix"),
     (
         lambda: best_scales([1.0], [[1.0, np.nan]], *line(2)),

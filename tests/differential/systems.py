@@ -392,8 +392,8 @@ class Current(Version02):
         if kind == "quantile":
             quantile = tally.quantile(attribute, query["q"], where, **target)
             low, high = quantile.confidence_interval()
-            columns = {"value": [quantile.value], "low": [low], "high": [high]}
-            return columns | {"bands": _ends_between_methods(quantile)}
+            ends = {"low": [low], "high": [high], "envelope": [_envelope(quantile)]}
+            return {"value": [quantile.value], **ends}
         if kind == "cdf":
             cdf = tally.cdf(attribute, where, **target)
             low, high = (column.tolist() for column in cdf.confidence_interval())
@@ -403,8 +403,8 @@ class Current(Version02):
             return _estimates(tally.histogram(attribute, where, **target), _interval)
         if kind == "top_k":
             top = tally.top_k(attribute, query["k"], where, **target)
-            columns = {"label": [_label(one) for one in top.labels], "value": list(top.values)}
-            return columns | {"unknown": [not estimate.estimable for _, estimate in top]}
+            values = [estimate.value for _, estimate in top]  # a table has NaN without an SE
+            return {"label": [_label(label) for label in top.labels], "value": values}
         if kind == "workload":
             workload = tally.workload(attribute, query["matrix"], where, **target)
             return _estimates(workload, _interval)
@@ -617,15 +617,6 @@ def _bands_between_methods(cdf: Any) -> dict[str, list[list[float]]]:
                 band = np.maximum(np.minimum.accumulate(ends[::-1])[::-1], cdf.values)
             found[name].append(band.tolist())
     return found
-
-
-def _ends_between_methods(quantile: Any) -> dict[str, list[list[float]]]:
-    """The same of the interval of a quantile."""
-    methods = [quantile.confidence_interval()]
-    with contextlib.suppress(QueryError):
-        methods.append(quantile.confidence_interval(method="envelope"))
-    pairs = zip(("low", "high"), zip(*methods, strict=True), strict=True)
-    return {name: [[choose(ends)] for choose in (min, max)] for name, ends in pairs}
 
 
 def _label(label: Any) -> str:

@@ -1,7 +1,9 @@
 """Deliberate faults in the package are detected by the saved cases: negative controls."""
 
+import math
+
 import pytest
-from compare import differences, outcomes
+from compare import REJECTED, centred_differences, differences, outcomes, query_differences
 from saved import collected, load
 from systems import Current
 
@@ -30,6 +32,40 @@ def uses(case, mechanism):
 
 def asks(case, query):
     return query in [entry["kind"] for entry in case["queries"]]
+
+
+CENTRED = {"value": [10.0, 0.0], "stderr": [2.0, 1.0], "low": [6.0, -1.0], "high": [14.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"value": [40.0, 0.0]},
+        {"value": [10.0, math.nan]},
+        {"stderr": [2.0, math.nan]},
+        {"low": [15.0, -1.0]},
+        {"value": [10.0], "stderr": [2.0], "low": [6.0], "high": [14.0]},
+        {"period": [1.0, 1.0]},
+    ],
+)
+def test_fault_of_another_unbiased_estimate_is_detected(fault):
+    query = {"kind": "sum", "attribute": "a"}
+    near = {**CENTRED, "value": [30.0, 5.0], "envelope": [None, None]}
+    assert not list(centred_differences(query, CENTRED, near))
+    assert list(centred_differences(query, CENTRED, {**CENTRED, **fault}))
+    assert list(centred_differences(query, CENTRED, REJECTED))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_detected"),
+    [(6, 14, False), (5, 16, False), (2, 12, False), (9, 14, True), (6, 19, True), (1, 14, True)],
+)
+def test_interval_of_another_length_is_detected(low, high, is_detected):
+    query, old = {"kind": "sum", "attribute": "a"}, {name: [CENTRED[name][0]] for name in CENTRED}
+    possible = {"least": [0.0], "most": [20.0], "envelope": [None]}
+    new = {**old, "low": [low], "high": [high], **possible}
+    assert bool([*query_differences(query, old, new, True, other_jump=True)]) == is_detected
+    assert [*query_differences(query, old, new, True)] or (low, high) == (6, 14)
 
 
 def test_one_unit_in_a_distribution_is_detected(monkeypatch):

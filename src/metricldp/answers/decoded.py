@@ -69,7 +69,8 @@ class Decoder:
             queries, _ = valued(survey, of, query)
         weight = of if is_weight else None
         readings = _readings(survey, queries, weight)
-        carried = _public(survey) if flag("public", public) else ()
+        weights = tuple(name for name, a in survey.attributes.items() if a.is_public)
+        carried = weights if flag("public", public) else ()
         found = cls(survey, readings, words, of or "people", queries[0].notes, weight, carried)
         if clash := set(carried).intersection(found.columns):
             raise QueryError(
@@ -148,10 +149,6 @@ def _readings(survey: Agreement, queries: list[Query], weight: str | None) -> Re
     if described is None or described.is_public:
         return read(survey, *functions)
     return read_weighted(survey, functions[0], weight or "", described.ends)
-
-
-def _public(survey: Agreement) -> tuple[str, ...]:
-    return tuple(name for name, a in survey.attributes.items() if a.is_public)
 
 
 def of_store(store: Store, where: Where | None, of: str | None, *, public: bool) -> pa.Table:

@@ -28,7 +28,6 @@ from metricldp.answers.together import (
     checked_tallies,
     circular_mean_of_all,
     fitted_together,
-    is_circular,
 )
 from metricldp.attributes.meaning import Meaning, meaning
 from metricldp.basics.errors import QueryError
@@ -202,7 +201,8 @@ def _row_by_row(tables: Sequence[EstimateTable]) -> EstimateTable:
 
 def _mean(parts: Sequence[Part], attribute: str, target: str) -> Estimate:
     tallies = [part.tally for part in parts]
-    if is_circular(tallies, attribute):
+    described = [attribute_of(tally.survey, attribute) for tally in tallies]
+    if any(one.is_cyclic and not one.named for one in described):
         return circular_mean_of_all(tallies, attribute, [part.where for part in parts], target)
 
     def each(part: Part) -> Estimate:

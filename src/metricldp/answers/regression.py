@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from metricldp.answers.answer import Estimate
+from metricldp.answers.answer import Estimate, normal_reach
 from metricldp.answers.comparisons import p_text
 from metricldp.answers.conditions import Where
 from metricldp.answers.least_squares import Fitting, columns_for
@@ -56,6 +56,7 @@ class Regression:
 
     def to_text(self, confidence_level: float = 0.95) -> str:
         """A table of the coefficients with p-values, and R^2 below it."""
+        normal_reach(confidence_level)  # rejects a level that is not between 0 and 1
         header = ("", "coefficient", "SE", f"{percent(confidence_level)} CI", "p-value")
         rows: list[tuple[str, ...]] = [header]
         for label, one in self.coefficients:

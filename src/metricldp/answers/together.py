@@ -160,12 +160,6 @@ class Dealt(Pooled):
 # Sums over all tallies
 
 
-def is_circular(tallies: Sequence[Tally], attribute: str) -> bool:
-    """Whether the mean of an attribute is circular in any of the surveys."""
-    described = [attribute_of(tally.survey, attribute) for tally in tallies]
-    return any(one.is_cyclic and not one.named for one in described)
-
-
 def circular_mean_of_all(
     tallies: Sequence[Tally], attribute: str, wheres: Sequence[Where | None], target: str
 ) -> CircularMean:

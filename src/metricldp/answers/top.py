@@ -31,7 +31,9 @@ def top_k(counts: EstimateTable, k: int) -> TopK:
     (grouping,) = counts.groupings
     if not is_whole(k) or k < 1:
         raise QueryError(f"top_k takes a number of values, at least 1, not {shown(k)}")
-    order = np.argsort(-counts.values, kind="stable")[: int(k)].tolist()
+    # Not `counts.values`: those are NaN if a single report says nothing about a population.
+    unbiased = np.array([one.value for one in counts._estimates])
+    order = np.argsort(-unbiased, kind="stable")[: int(k)].tolist()
     low, high = counts.confidence_interval(simultaneous=True)
     estimates = []
     for row in order:

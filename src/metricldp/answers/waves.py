@@ -198,12 +198,14 @@ class Waves:
         names = {*attributes_in(where or {}), *(() if attribute is None else (attribute,))}
         for label, tally in self._named:
             for name in sorted(names):
-                mine, here = attribute_of(first, name), attribute_of(tally.survey, name)
-                if mine.domain != here.domain:
+                mine, here = (attribute_of(one, name).domain for one in (first, tally.survey))
+                different = sorted(k for k in {*mine, *here} if mine.get(k) != here.get(k))
+                if different:
+                    key = different[0]
                     raise QueryError(
                         f"{name} has other values in wave {shown(label)} than in wave "
-                        f"{shown(self.labels[0])}: {_differs(mine.domain, here.domain)}; the "
-                        "queries would differ in meaning"
+                        f"{shown(self.labels[0])}: {key} {shown(here.get(key))}, not "
+                        f"{shown(mine.get(key))}; the queries would differ in meaning"
                     )
         return names
 
@@ -341,12 +343,6 @@ def _day(label: str) -> date | None:
         return date.fromisoformat(label[:10] if len(label) > 7 else f"{label}-01")
     except ValueError:
         return None
-
-
-def _differs(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    keys = sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
-    key = keys[0]
-    return f"{key} {shown(other.get(key))}, not {shown(one.get(key))}"
 
 
 def _weights(rows: Sequence[Estimate], target: str) -> Floats:

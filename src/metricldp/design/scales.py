@@ -52,6 +52,24 @@ class Scales:
     """The certificate: prices of the pairs that give the bound (see `interior`)."""
 
 
+def best_scales(
+    weights: npt.ArrayLike, strategy: npt.ArrayLike, pairs: npt.ArrayLike, distances: npt.ArrayLike
+) -> Scales:
+    """The u with the smallest sum_k weights_k / u_k^2 that keeps every pair's distance.
+
+    Rows of weight 0 are not used (u = 0). Rows in which no pair differs get no noise (u infinite).
+    """
+    a = checked_strategy(strategy)
+    found, e = checked_pairs(pairs, distances, a.shape[1])
+    c = np.asarray(weights, dtype=np.float64)
+    if c.shape != (len(a),):
+        raise InvalidSpecError(f"weights of shape {c.shape} for a strategy of {len(a)} rows")
+    if not (np.isfinite(c) & (c >= 0)).all():
+        raise InvalidSpecError("the weights of a strategy's rows must be finite and not negative")
+    with one_thread():
+        return Problem(a, found, e).solve(c)
+
+
 def one_thread() -> Any:
     """Linear algebra without threads, as a context.
 

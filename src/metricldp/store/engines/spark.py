@@ -56,16 +56,12 @@ class Spark(SqlEngine):
             return np.asarray(parts.treeAggregate(np.zeros(size, dtype=np.int64), _plus, np.add))
         except Exception as wrong:
             if told := _REFUSED.search(str(wrong)):
-                raise InvalidReportError(_reason(told[1]), told[1]) from None
+                raise InvalidReportError(told[1], told[2]) from None
             raise
 
 
-_REFUSED = re.compile(r"InvalidReportError: (.+)")
-
-
-def _reason(why: str) -> str:
-    """The word that a refusal on a worker had, from its sentence."""
-    return "range" if "that no report" in why else "missing" if "empty row" in why else "columns"
+_REFUSED = re.compile(r"invalid reports, (\w+): (.+)")
+"""An error of a worker, of which Spark returns only the text."""
 
 
 def _plus(total: Sums, row: Any) -> Sums:
@@ -87,7 +83,10 @@ def _on_worker(fold: Fold) -> Any:
     """Batches of one partition in, one row with its sums out."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        sums = fold(pa.Table.from_batches([batch]) for batch in batches)
+        try:
+            sums = fold(pa.Table.from_batches([batch]) for batch in batches)
+        except InvalidReportError as wrong:
+            raise RuntimeError(f"invalid reports, {wrong.reason}: {wrong}") from None
         yield pa.RecordBatch.from_pydict({"sums": [sums.astype("<i8").tobytes()]})
 
     return run
