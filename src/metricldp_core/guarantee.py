@@ -26,7 +26,7 @@ from metricldp_core.exact import (
     log_of,
 )
 from metricldp_core.manifest import Field, Manifest
-from metricldp_core.metrics import Graph, Line, Uniform
+from metricldp_core.metrics import Graph, Line, Uniform, strictest
 from metricldp_core.values import Bins, Domain, Names, Points, Response, WholeNumbers
 
 LARGEST_FACTOR = 13
@@ -161,8 +161,9 @@ def _closest(field: Field) -> tuple[str, Fraction]:
     """The closest two values in words, or the sensitive ones."""
     domain, metric = field.domains[0], field.metric
     assert metric is not None
-    x, other = metric.smallest()
-    epsilon = metric.limit(x, other).epsilon
+    closest = strictest(metric.groups())
+    x, other = next(closest.pairs(True))
+    epsilon = closest.limit.epsilon
     if isinstance(metric, Graph) and (sensitive := metric.sensitive()):
         names = ", ".join(_label(domain, place) for place in sensitive[:_MOST_NAMES])
         more = len(sensitive) - _MOST_NAMES

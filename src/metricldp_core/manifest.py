@@ -51,6 +51,11 @@ class Field:
         """Whether positions are rounded at random."""
         return self.domains[0].stochastic
 
+    @property
+    def point_metric(self) -> Metric | None:
+        """What positions must keep: more than the metric if values are rounded to them."""
+        return self.metric.between_points() if self.metric and self.stochastic else self.metric
+
     def position(self, positions: list[int]) -> int:
         """The position of the field from those of its attributes: cells are flattened."""
         found = positions[0]

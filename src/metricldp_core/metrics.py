@@ -10,11 +10,11 @@ from __future__ import annotations
 import heapq
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from itertools import accumulate, chain, combinations, groupby, islice, product
+from functools import cached_property, partial
+from itertools import accumulate, groupby, islice, product
 from math import ceil, floor, prod
 from operator import itemgetter
 from typing import Any, ClassVar, Self
@@ -62,15 +62,15 @@ class Group:
     """Generating pairs with the same limit."""
 
     limit: Limit
-    count: int
-    """How many pairs there are."""
-    pairs: Pairs
-    differences: int
-    """How many representatives there are, or an upper bound."""
-    representatives: Pairs
-    """One pair for each difference of cells."""
+    pairs: Callable[[bool], Pairs]
+    """All of them if true, else one for each difference of cells."""
     widest: tuple[int, int]
     """A pair with the largest difference of positions."""
+
+
+def strictest(groups: Iterable[Group]) -> Group:
+    """The first of some groups with the smallest limit."""
+    return min(groups, key=lambda group: group.limit.strictness)
 
 
 class Metric(ABC):
@@ -95,26 +95,6 @@ class Metric(ABC):
     @abstractmethod
     def largest(self) -> Fraction:
         """The largest distance of two positions, or an upper bound of it."""
-
-    def generating_pairs(self) -> Pairs:
-        """The pairs of all groups."""
-        return chain.from_iterable(group.pairs for group in self.groups())
-
-    def representatives(self) -> Pairs:
-        """One generating pair for each difference of cells."""
-        return chain.from_iterable(group.representatives for group in self.groups())
-
-    def count(self) -> int:
-        """How many generating pairs there are."""
-        return sum(group.count for group in self.groups())
-
-    def smallest(self) -> tuple[int, int]:
-        """A pair at the smallest distance."""
-        return next(min(self.groups(), key=lambda group: group.limit.strictness).pairs)
-
-    def limit(self, x: int, other: int) -> Limit:
-        """What a generating pair allows."""
-        return Limit(self.distance(x, other))
 
     def between_points(self) -> Metric:
         """What points of a grid must keep for values that are rounded to them at random."""
@@ -142,10 +122,11 @@ class Uniform(Metric):
         return self.epsilon * (x != other)
 
     def groups(self) -> Iterator[Group]:
-        last, pairs = self.size - 1, combinations(range(self.size), 2)
-        from_first = ((0, x) for x in range(1, self.size))
-        count = self.size * last // 2
-        yield Group(Limit(self.epsilon), count, pairs, last, from_first, (0, last))
+        yield Group(Limit(self.epsilon), self._pairs, (0, self.size - 1))
+
+    def _pairs(self, every: bool) -> Pairs:
+        for x in range(self.size if every else 1):
+            yield from ((x, other) for other in range(x + 1, self.size))
 
     def largest(self) -> Fraction:
         return self.epsilon
@@ -192,37 +173,18 @@ class Line(Metric):
     def distance(self, x: int, other: int) -> Fraction:
         return self.at(abs(x - other))
 
-    def limit(self, x: int, other: int) -> Limit:
-        return Limit(self.distance(x, other), self.linear and abs(x - other) == 1)
-
-    @cached_property
-    def differences(self) -> list[int]:
-        """The generating differences, in rising order."""
-        return list(chain.from_iterable(self._ranges))
-
     def groups(self) -> Iterator[Group]:
         for differences in self._ranges:
-            first, last, count = differences[0], differences[-1], len(differences)
-            pairs = count * self.size - (first + last) * count // 2
-            if self.ring:
-                pairs = count * self.size - (last if 2 * last == self.size else 0)
-            limit = self.limit(0, first)
+            first, last = differences[0], differences[-1]
+            limit = Limit(self.at(first), self.linear and first == 1)
             widest = self.size - first if self.ring else last
-            yield Group(
-                limit,
-                pairs,
-                self._pairs(differences, self.size),
-                count * (1 + self.ring),
-                self._pairs(differences, 1),
-                (0, widest),
-            )
+            yield Group(limit, partial(self._pairs, differences), (0, widest))
 
-    def _pairs(self, differences: range, most: int) -> Pairs:
-        """The pairs at these differences, at most so many each way."""
+    def _pairs(self, differences: range, every: bool) -> Pairs:
         for d in differences:
-            yield from ((x, x + d) for x in range(min(self.size - d, most)))
+            yield from ((x, x + d) for x in range(self.size - d if every else 1))
             if self.ring and 2 * d < self.size:
-                yield from ((x, x + self.size - d) for x in range(min(d, most)))
+                yield from ((x, x + self.size - d) for x in range(d if every else 1))
 
     @cached_property
     def _ranges(self) -> list[range]:
@@ -293,15 +255,8 @@ class Graph(Metric):
         listed = zip(self.lengths, self.pairs, strict=True)
         for length, run in groupby(listed, key=itemgetter(0)):
             pairs = [pair for _, pair in run]
-            widest, count = max(pairs, key=lambda pair: pair[1] - pair[0]), len(pairs)
-            yield Group(limits[length], count, iter(pairs), count, iter(pairs), widest)
-
-    def limit(self, x: int, other: int) -> Limit:
-        return Limit(self.step * self._listed[x, other])
-
-    @cached_property
-    def _listed(self) -> dict[tuple[int, int], int]:
-        return dict(zip(self.pairs, self.lengths, strict=True))
+            widest = max(pairs, key=lambda pair: pair[1] - pair[0])
+            yield Group(limits[length], partial(_listed, pairs), widest)
 
     @cached_property
     def _edges(self) -> list[list[tuple[int, int]]]:
@@ -387,6 +342,11 @@ class Graph(Metric):
         return found
 
 
+def _listed(pairs: list[tuple[int, int]], every: bool) -> Pairs:
+    """Pairs of a graph, each with a difference of its own."""
+    return iter(pairs)
+
+
 def _neighbours(size: int) -> tuple[tuple[int, int], ...]:
     return tuple((x, x + 1) for x in range(size - 1))
 
@@ -440,20 +400,15 @@ class Grid(Metric):
             # Of two opposite directions one is enough: the first half of the signs.
             ways = [tuple(map(int.__mul__, step, sign)) for sign in signs]
             ways = ways[: max(1, len(ways) // 2)]
-            count = sum(prod(map(len, self._start(way))) for way in ways)
-            pairs, first = self._pairs(ways, None), self._pairs(ways, 1)
             limit, widest = Limit(self.step * length), (0, self.flat(step))
-            yield Group(limit, count, pairs, len(ways), first, widest)
+            yield Group(limit, partial(self._pairs, ways), widest)
 
-    def _pairs(self, ways: list[tuple[int, ...]], most: int | None) -> Pairs:
-        """The pairs of cells in these directions, at most so many each."""
+    def _pairs(self, ways: list[tuple[int, ...]], every: bool) -> Pairs:
         for way in ways:
-            for cell in islice(product(*self._start(way)), most):
+            sizes = zip(way, self.sizes, strict=True)
+            starts = product(*(range(max(0, -s), n - max(0, s)) for s, n in sizes))
+            for cell in islice(starts, None if every else 1):
                 yield self.flat(cell), self.flat(tuple(map(int.__add__, cell, way)))
-
-    def _start(self, step: tuple[int, ...]) -> list[range]:
-        """Along each attribute, where a step can begin."""
-        return [range(max(0, -s), n - max(0, s)) for s, n in zip(step, self.sizes, strict=True)]
 
     def flat(self, cell: tuple[int, ...]) -> int:
         """The position of a cell."""

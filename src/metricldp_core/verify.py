@@ -18,7 +18,7 @@ from metricldp_core.distributions import Distribution
 from metricldp_core.errors import InvalidManifestError
 from metricldp_core.exact import log_of
 from metricldp_core.manifest import Manifest
-from metricldp_core.metrics import Limit, Metric, Pairs
+from metricldp_core.metrics import Limit, Metric, strictest
 
 MOST_STEPS = 1 << 23
 """Elementary steps of a proof on a device; manifests that need more are rejected."""
@@ -55,8 +55,6 @@ class Proof:
     name: str
     kind: str
     pairs: tuple[Pair, ...]
-    count: int
-    """The number of generating pairs; of pairs that are equivalent one is examined."""
 
     @property
     def holds(self) -> bool:
@@ -74,7 +72,9 @@ class Proof:
         pair = self.tightest
         verdict = "holds" if self.holds else "BROKEN"
         numbers = f"exact loss {pair.loss:.9g}, allowed {pair.limit.allowed:.9g}"
-        return f"{self.name}: {self.kind}, {self.count:,} pairs, {numbers}: {verdict}"
+        return (
+            f"{self.name}: {self.kind}, pairs examined: {len(self.pairs):,}, {numbers}: {verdict}"
+        )
 
 
 @dataclass(frozen=True)
@@ -97,63 +97,40 @@ class Certificate:
 
 def certify(manifest: Manifest, *, most_steps: float = MOST_STEPS) -> Certificate:
     """Compare all likelihood ratios of a manifest with its metrics."""
-    proofs = []
-    for name, distribution, metric in _private(manifest):
-        plan = _Plan(distribution, metric)
-        most_steps -= plan.steps
+    proofs, public = [], []
+    for field in manifest.fields:
+        distribution, metric = field.distribution, field.point_metric
+        if distribution is None or metric is None:
+            public.append(field.name)
+            continue
+        most_steps -= steps(distribution, metric)
         if most_steps < 0:
             raise InvalidManifestError(
-                f"the proof of {name} takes more than {MOST_STEPS:,} steps; use fewer values"
+                f"the proof of {field.name} takes more than {MOST_STEPS:,} steps; use fewer values"
             )
-        proofs.append(plan.proof(name))
-    public = tuple(field.name for field in manifest.fields if field.distribution is None)
-    return Certificate(manifest.fingerprint, tuple(proofs), public)
+        proofs.append(prove(field.name, distribution, metric))
+    return Certificate(manifest.fingerprint, tuple(proofs), tuple(public))
 
 
-def certify_steps(manifest: Manifest) -> int:
-    """About how many elementary steps the proof of a manifest takes."""
-    return sum(steps(distribution, metric) for _, distribution, metric in _private(manifest))
+def steps(distribution: Distribution, metric: Metric) -> int:
+    """About how many elementary steps a proof takes; at least so many if they are too many."""
+    pairs = sum(1 for _ in islice(examined(distribution, metric), MOST_STEPS // _PAIR + 1))
+    return distribution.work(pairs) + _PAIR * pairs
 
 
 def prove(name: str, distribution: Distribution, metric: Metric) -> Proof:
     """Examine every pair that is needed, given what the ratio depends on."""
-    return _Plan(distribution, metric).proof(name)
+    pairs = []
+    for limit, (x, other), bound in examined(distribution, metric):
+        ratio = bound or distribution.ratio(x, other)
+        pairs.append(Pair(x, other, limit, ratio, limit.allows(ratio)))
+    return Proof(name, distribution.kind, tuple(pairs))
 
 
-def steps(distribution: Distribution, metric: Metric) -> int:
-    """About how many elementary steps a proof takes."""
-    return _Plan(distribution, metric).steps
-
-
-def examined(distribution: Distribution, metric: Metric) -> Pairs:
-    """The generating pairs; of pairs with the same ratio that with the smallest distance."""
-    if distribution.invariance == "all":
-        return iter([metric.smallest()])
-    if _by_difference(distribution, metric):
-        return metric.representatives()
-    return metric.generating_pairs()
-
-
-def _private(manifest: Manifest) -> Iterator[tuple[str, Distribution, Metric]]:
-    """The name and the distribution of each private field, and the metric that it must keep."""
-    for field in manifest.fields:
-        if field.metric is not None and field.distribution is not None:
-            metric = field.metric.between_points() if field.stochastic else field.metric
-            yield field.name, field.distribution, metric
-
-
-def _by_difference(distribution: Distribution, metric: Metric) -> bool:
-    """Whether pairs of cells with the same difference have the same ratio and distance.
-
-    A difference of cells determines that of their positions, but not the other way round: the
-    positions 0 and 1 are neighbours in a row of a grid, 3 and 4 can be in different rows.
-    """
-    same = distribution.grid in ((metric.size,), metric.grid)
-    return distribution.invariance == "difference" and same
-
-
-class _Plan:
-    """The pairs that a proof examines.
+def examined(
+    distribution: Distribution, metric: Metric
+) -> Iterator[tuple[Limit, tuple[int, int], Fraction | None]]:
+    """Limits, the pairs to compare with them, and the ratio if it is that of many pairs.
 
     If the ratio is the same for all pairs, a pair at the smallest distance is enough. If it depends
     on the difference of cells alone, as the metric does, one pair for each difference is; if it
@@ -161,40 +138,25 @@ class _Plan:
     bound for all pairs: if the largest limit allows it, all pairs with that limit hold, and the
     first one is listed.
     """
+    groups, bound = list(metric.groups()), distribution.largest_ratio()
+    largest = max((group.limit for group in groups), key=lambda limit: limit.strictness)
+    bounded, same = largest.allows(bound), by_difference(distribution, metric)
+    alike = distribution.invariance == "all"
+    for group in [strictest(groups)] if alike else groups:
+        if alike or (bounded and group.limit == largest):
+            yield group.limit, next(group.pairs(True)), bound
+        elif same and distribution.rises:
+            yield group.limit, group.widest, None
+        else:
+            for pair in group.pairs(not same):
+                yield group.limit, pair, None
 
-    def __init__(self, distribution: Distribution, metric: Metric) -> None:
-        groups = list(metric.groups())
-        self._distribution, self._count = distribution, sum(group.count for group in groups)
-        self._parts: list[tuple[Limit, int, Pairs]] = []
-        """Limits, each with how many pairs are examined, and which."""
-        largest = max((group.limit for group in groups), key=lambda limit: limit.strictness)
-        self._bound, self._bounded = distribution.largest_ratio(), None
-        if largest.allows(self._bound):
-            self._bounded = largest
-        if distribution.invariance == "all":
-            groups = [min(groups, key=lambda group: group.limit.strictness)]
-        same = _by_difference(distribution, metric)
-        for group in groups:
-            count, pairs = group.count, group.pairs
-            if distribution.invariance == "all" or group.limit == self._bounded:
-                count, pairs = 1, islice(group.pairs, 1)
-            elif same and distribution.rises:
-                count, pairs = 1, iter([group.widest])
-            elif same:
-                count, pairs = group.differences, group.representatives
-            self._parts.append((group.limit, count, pairs))
 
-    @property
-    def steps(self) -> int:
-        """About how many elementary steps the proof takes."""
-        pairs = sum(count for _, count, _ in self._parts)
-        return self._distribution.work(pairs) + _PAIR * pairs
+def by_difference(distribution: Distribution, metric: Metric) -> bool:
+    """Whether pairs of cells with the same difference have the same ratio and distance.
 
-    def proof(self, name: str) -> Proof:
-        pairs = []
-        for limit, _, examined in self._parts:
-            for x, other in examined:
-                bounded = limit == self._bounded
-                ratio = self._bound if bounded else self._distribution.ratio(x, other)
-                pairs.append(Pair(x, other, limit, ratio, limit.allows(ratio)))
-        return Proof(name, self._distribution.kind, tuple(pairs), self._count)
+    A difference of cells determines that of their positions, but not the other way round: the
+    positions 0 and 1 are neighbours in a row of a grid, 3 and 4 can be in different rows.
+    """
+    same = distribution.grid in ((metric.size,), metric.grid)
+    return distribution.invariance == "difference" and same

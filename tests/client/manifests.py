@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
+from itertools import islice, product
 
 from metricldp_core import Manifest
 from metricldp_core.distributions import (
@@ -30,9 +30,9 @@ from metricldp_core.distributions import (
 from metricldp_core.exact import WORD, ceil_of, log_bounds, log_of
 from metricldp_core.levels import Additive, Extremal
 from metricldp_core.manifest import Field
-from metricldp_core.metrics import Graph, Grid, Line, Uniform
+from metricldp_core.metrics import Graph, Grid, Line, Uniform, strictest
 from metricldp_core.values import Bins, Names, Points, PublicWeight, Response, WholeNumbers
-from metricldp_core.verify import examined
+from metricldp_core.verify import by_difference
 
 UNIT = 1 << 128
 """Denominator of an epsilon that is as small as possible."""
@@ -146,10 +146,13 @@ def tight(distribution, metric, stochastic=False):
     """The metric with the smallest epsilon that holds: the log of the worst ratio, rounded up."""
     between = metric.between_points() if stochastic else metric
     needs = []
-    for x, other in examined(distribution, between):
-        limit, ratio = between.limit(x, other), distribution.ratio(x, other)
-        loss = float(ratio - 1) if limit.linear else log_of(ratio)
-        needs.append((loss / float(limit.epsilon), ratio, limit))
+    alike, every = distribution.invariance == "all", not by_difference(distribution, between)
+    for group in [strictest(between.groups())] if alike else between.groups():
+        limit = group.limit
+        for x, other in islice(group.pairs(every), 1 if alike else None):
+            ratio = distribution.ratio(x, other)
+            loss = float(ratio - 1) if limit.linear else log_of(ratio)
+            needs.append((loss / float(limit.epsilon), ratio, limit))
     most = max(need for need, _, _ in needs)
     exact = {
         (ratio - 1 if limit.linear else log_bounds(ratio)[1]) / limit.epsilon

@@ -20,7 +20,7 @@ from core_cases import examples
 
 from metricldp_core import canonical, distributions, exact, guarantee, levels, metrics, verify
 from metricldp_core.device import Device
-from metricldp_core.manifest import Manifest
+from metricldp_core.manifest import Field, Manifest
 from metricldp_core.random_words import Words
 from metricldp_core.report import ReportFormat
 from metricldp_core.values import Bins, Names, Points, WholeNumbers
@@ -292,9 +292,9 @@ MUTANTS = {
     ),
     "a grid in one direction": (metrics.Grid, "groups", "len(ways) // 2", "1", grids),
     "between points as at points": (
-        verify,
-        "_private",
-        "if field.stochastic else",
+        Field,
+        "point_metric",
+        "if self.metric and self.stochastic else",
         "if False else",
         test_core_proof.check_stochastic,
     ),
@@ -315,7 +315,7 @@ MUTANTS = {
     ),
     "any cells are alike": (
         verify,
-        "_by_difference",
+        "by_difference",
         "distribution.grid in ((metric.size,), metric.grid)",
         "True",
         test_core_proof.test_torus_with_the_metric_of_a_line_is_not_certified_by_its_first_row,

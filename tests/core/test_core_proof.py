@@ -312,7 +312,11 @@ def test_a_proof_lists_the_tightest_pair_and_all_fields():
     assert (first.x, first.other) == (1, 2)
     assert first.room == min(pair.room for pair in certificate.proofs[0].pairs)
     assert certificate.public == ("w",)
-    assert str(certificate).splitlines()[1].startswith("b: randomized-response, 3 pairs, exact ")
+    assert (
+        str(certificate)
+        .splitlines()[1]
+        .startswith("b: randomized-response, pairs examined: 1, exact ")
+    )
     assert str(certificate).splitlines()[1].endswith("BROKEN")
     assert str(certificate).splitlines()[2] == "w: sent without protection"
 
@@ -324,7 +328,6 @@ def test_pairs_at_the_largest_limit_are_covered_by_the_bound_of_all():
     epsilon = log_bounds(distribution.largest_ratio())[1]
     proof = prove("", distribution, Uniform(40, epsilon))
     assert proof.holds
-    assert proof.count == 780
     assert len(proof.pairs) == 1
     assert steps(distribution, Uniform(40, epsilon)) < steps(distribution, Uniform(40, epsilon / 2))
 

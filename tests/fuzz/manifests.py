@@ -76,7 +76,7 @@ def one(text, seed=0):
 
 
 def _compare(field):
-    metric = field.metric.between_points() if field.stochastic else field.metric
+    metric = field.point_metric
     for x, other in combinations(range(metric.size), 2):
         if not at_most_exp(field.distribution.ratio(x, other), metric.distance(x, other)):
             raise Wrong(f"positions {x} and {other} of {field.name} exceed their distance")

@@ -8,8 +8,8 @@
 //   distance  E(x, x'), or an upper bound of it
 //   largest   the largest distance of two positions, or an upper bound of it
 //   groups    the generating pairs x < x' by their limit, see `limitOf`: `pairs` are all of a group
-//             if `every`, else one for each difference of cells, of which there are at most `more`
-//             fewer than counted; `widest` has the largest difference of positions
+//             if `every`, else one for each difference of cells; `widest` has the largest difference
+//             of positions
 //   grid      the sizes of the grid of which positions are the flattened cells, if it is one
 
 import { LARGEST_NUMBER, charge, flag, integer, list, oneOf, ratio, reject, text } from "./canonical.js";
@@ -120,7 +120,6 @@ function lineOf(size, epsilon, width, cap, ring, linear) {
           if (ring && 2 * d < size) for (let x = 0; x < (every ? d : 1); x++) yield [x, x + size - d];
         }
       },
-      more: +(ring && 2 * last === size),
       widest: [0, ring ? size - first : last],
     })),
     /**

@@ -38,20 +38,17 @@ export function certify({ fields }) {
     const groups = ((stochastic && metric.betweenPoints?.()) || metric).groups(), all = invariance === ALL;
     const largest = groups.reduce((limit, group) => (stricter(limit, group.limit) ? group.limit : limit), groups[0].limit);
     const bounded = largest.allows(bound), same = invariance === DIFFERENCE && [`${size}`, `${metric.grid}`].includes(`${grid}`);
-    let count = 0;
-    for (const { limit, more, pairs: listed, widest } of all ? [strictest(groups)] : groups) {
-      const far = bounded && !stricter(limit, largest), one = all || far;
-      if (!one && same && !rises && more) count++;
-      for (const pair of !one && same && rises ? [widest] : listed(!one && !same)) {
-        pairs.push([limit, far, pair]);
-        if (++count > MOST_STEPS / PAIR) break;
-        if (one) break;
+    for (const { limit, pairs: listed, widest } of all ? [strictest(groups)] : groups) {
+      const one = all || (bounded && !stricter(limit, largest));
+      for (const pair of !one && same && rises ? [widest] : listed(one || !same)) {
+        pairs.push([limit, one, pair]);
+        if (one || pairs.length > MOST_STEPS / PAIR) break;
       }
     }
-    left -= work(count) + PAIR * count;
+    left -= work(pairs.length) + PAIR * pairs.length;
     if (left < 0) reject(`the proof of ${name} has too many steps`);
-    const proved = pairs.map(([limit, far, pair]) => {
-      const ratio = far ? bound : distribution.ratio(...pair);
+    const proved = pairs.map(([limit, one, pair]) => {
+      const ratio = one ? bound : distribution.ratio(...pair);
       return { loss: logOf(ratio), allowed: limit.allowed(), holds: limit.allows(ratio) };
     });
     // The first pair with the least room up to rounding; one that does not hold comes first.

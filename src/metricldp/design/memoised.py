@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain, islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +34,8 @@ from metricldp.metrics import Metric
 from metricldp_core import distributions as core
 from metricldp_core.distributions import Distribution
 from metricldp_core.exact import WORD, decimal_of, exp_bounds, floor_of
-from metricldp_core.verify import examined
+from metricldp_core.metrics import strictest
+from metricldp_core.verify import by_difference
 
 FIRSTS: dict[str, Mechanism] = {
     "geometric": Simple("geometric", Geometric.for_epsilon, needs_order=True),
@@ -184,7 +186,12 @@ def _truest(first: IntegerChannel, kept: Metric) -> Response:
     every y and every pair that generates the metric, both ways.
     """
     least: Fraction | None = None
-    for x, other in examined(first.distribution, kept.to_core(first.size)):
+    metric = kept.to_core(first.size)
+    every = not by_difference(first.distribution, metric)
+    pairs = chain.from_iterable(group.pairs(every) for group in metric.groups())
+    # If all pairs are alike, one at the smallest distance is enough.
+    alike = first.distribution.invariance == "all"
+    for x, other in islice(strictest(metric.groups()).pairs(True), 1) if alike else pairs:
         most = exp_bounds(kept.distance(x, other))[0]
         over = max(_beyond(first, x, other, most), _beyond(first, other, x, most))
         if over > 0 and (least is None or (most - 1) / over < least):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import chain
+from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +20,22 @@ from metricldp_core import metrics as core
 
 Integers = npt.NDArray[Any]
 """Whole numbers: int64 where they fit, else Python's own."""
+
+
+def generating_pairs(metric: core.Metric) -> Iterator[tuple[int, int]]:
+    """All generating pairs of a metric of the core."""
+    return chain.from_iterable(group.pairs(True) for group in metric.groups())
+
+
+def generating_count(metric: core.Metric) -> int:
+    """How many those are."""
+    if isinstance(metric, core.Uniform):
+        return comb(metric.size, 2)
+    if isinstance(metric, core.Line):
+        # Of each difference one pair is listed, that of position 0.
+        listed = chain.from_iterable(group.pairs(False) for group in metric.groups())
+        return sum(metric.size - other for _, other in listed)
+    return sum(1 for _ in generating_pairs(metric))
 
 
 class Metric(ABC):
@@ -57,11 +75,11 @@ class Metric(ABC):
         The distance of any two positions is that of a path of such pairs: a pair that is none has
         a z between, and its two parts are shorter.
         """
-        return self.to_core(size).generating_pairs()
+        return generating_pairs(self.to_core(size))
 
     def generating_count(self, size: int) -> int:
         """How many those are."""
-        return self.to_core(size).count()
+        return generating_count(self.to_core(size))
 
     @abstractmethod
     def whole(self, size: int) -> Integers:

@@ -90,7 +90,7 @@ class Window(Metric):
         """By neighbours around the circle, the ends of windows, or the ends of a capped domain."""
         if self.around is not None:
             return self.epsilon / (size - 1)
-        return min(self.at(end) / end for end in (*self.to_core(size).differences, size - 1))
+        return min(self.at(end) / end for end in (*self._differences(size), size - 1))
 
     def refined(self, parts: int) -> Window:
         return replace(self, width=self.width * parts)
@@ -107,9 +107,13 @@ class Window(Metric):
         width, ring = Fraction(self.width), self.around is not None
         return core.Line(size, self.epsilon, width, self.cap, ring)
 
+    def _differences(self, size: int) -> list[int]:
+        """Those of generating pairs along a line."""
+        return [x for group in self.to_core(size).groups() for _, x in group.pairs(False)]
+
     def within(self, other: Metric, size: int) -> bool:
         if isinstance(other, Window) and (self.around, other.around) == (None, None):
-            return all(self.at(d) <= other.at(d) for d in other.to_core(size).differences)
+            return all(self.at(d) <= other.at(d) for d in other._differences(size))
         return super().within(other, size)
 
 

@@ -46,7 +46,7 @@ from metricldp_core.canonical import canonical
 from metricldp_core.distributions import SUPPORTED, Distribution, Table
 from metricldp_core.exact import decimal_of
 from metricldp_core.manifest import FORMAT, Manifest
-from metricldp_core.verify import certify_steps, prove, steps
+from metricldp_core.verify import prove, steps
 
 MAX_PAIRS_CHECKED = 1 << 16
 """Steps of the proof of a mechanism from elsewhere, up to which it runs when a survey is made."""
@@ -254,7 +254,7 @@ class Agreement:
             stored=stored,
             presentation=data.get("presentation"),
         )
-        if survey._steps <= MOST_VERIFIED:
+        if survey._is_verified_at_once:
             survey._check_guarantee()
         return survey
 
@@ -264,10 +264,9 @@ class Agreement:
         from metricldp.survey.certify import one_report
 
         for field in self.client_manifest.fields:
-            distribution, metric = field.distribution, field.metric
+            distribution, metric = field.distribution, field.point_metric
             if distribution is None or metric is None or distribution.kind not in SUPPORTED:
                 continue  # `certify` examines baselines
-            metric = metric.between_points() if field.stochastic else metric
             proof = prove(field.name, distribution, metric)
             if not proof.holds:
                 loss, allowed = proof.tightest.loss, proof.tightest.limit.allowed
@@ -280,10 +279,14 @@ class Agreement:
         return ""
 
     @property
-    def _steps(self) -> int:
-        """About how many elementary steps the proof takes, that of single reports included."""
+    def _is_verified_at_once(self) -> bool:
+        """Whether the proof takes few elementary steps, that of single reports included."""
         memoised = [c.size for c in self.channels.values() if isinstance(c, Memoised)]
-        return certify_steps(self.client_manifest) + sum(size**3 >> 4 for size in memoised)
+        left = MOST_VERIFIED - sum(size**3 >> 4 for size in memoised)
+        for field in self.client_manifest.fields:
+            if field.distribution is not None and field.point_metric is not None and left >= 0:
+                left -= steps(field.distribution, field.point_metric)
+        return left >= 0
 
     def _check_guarantee(self) -> None:
         """Raise an error if the integers of the survey break its guarantee; examined once."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from metricldp.attributes.answered import label, response_of
 from metricldp.basics import markup, text
 from metricldp.channels.memoised import Memoised
 from metricldp.metrics import Metric
+from metricldp.metrics.base import generating_count
 from metricldp.metrics.grid import root_below
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
@@ -24,7 +26,7 @@ from metricldp.survey.explain import (
     weak_guarantees,
 )
 from metricldp_core import verify
-from metricldp_core.metrics import Limit
+from metricldp_core.metrics import Limit, strictest
 
 Cell = tuple[int, ...]
 """A position of each attribute of a group."""
@@ -37,6 +39,7 @@ class Proof:
     attribute: str
     mechanism: str
     core: verify.Proof
+    count: int
     labels: tuple[str, str]
     one_report: verify.Pair | None = None
     """Of a memoised response, whose pairs are compared with what all reports of a value guarantee
@@ -46,10 +49,6 @@ class Proof:
     def holds(self) -> bool:
         """Whether every pair is within its distance."""
         return self.core.holds and (self.one_report is None or self.one_report.holds)
-
-    @property
-    def count(self) -> int:
-        return self.core.count
 
     @property
     def tightest(self) -> verify.Pair:
@@ -167,21 +166,25 @@ def certify(survey: Agreement) -> Certificate:
     """
     proofs = []
     for field in survey.client_manifest.fields:
-        if field.metric is None or field.distribution is None:
+        if field.point_metric is None or field.distribution is None:
             continue
-        metric = field.metric.between_points() if field.stochastic else field.metric
+        metric = field.point_metric
         names = field.name.split("+") if field.name in survey.blocks else [field.name]
         names = [response_of(field.domains[0].name)] if field.name.endswith("=response") else names
         if field.name in survey.blocks and survey.blocks[field.name].mechanism.grid is None:
-            proof = _baseline_proof(survey, survey.blocks[field.name])
+            block = survey.blocks[field.name]
+            proof, count = _baseline_proof(survey, block), math.comb(math.prod(block.sizes), 2)
         else:
-            proof = verify.prove(field.name, field.distribution, metric)
+            proof, count = (
+                verify.prove(field.name, field.distribution, metric),
+                generating_count(metric),
+            )
         near = proof.tightest
         labels = tuple(_label(survey, names, position) for position in (near.x, near.other))
         one = one_report(survey, field.name) if len(names) == 1 else None
         mechanism = survey.mechanisms[names[0]].name
         name = ", ".join(names)
-        proofs.append(Proof(name, mechanism, proof, (labels[0], labels[1]), one))
+        proofs.append(Proof(name, mechanism, proof, count, (labels[0], labels[1]), one))
     public = tuple(name for name, a in survey.attributes.items() if a.is_public)
     missing = tuple(
         f"{name}: no response is at most {shown_epsilon(no_response(survey, name))} from any value"
@@ -220,10 +223,11 @@ def one_report(survey: Agreement, name: str) -> verify.Pair | None:
     # Pairs that are equivalent for the first randomization need not be so for a report.
     alike = channel.report_invariance == "all"
     pairs = []
-    for x, other in [metric.smallest()] if alike else metric.generating_pairs():
-        limit, ratio = metric.limit(x, other), channel.report_ratio(x, other)
-        pairs.append(verify.Pair(x, other, limit, ratio, limit.allows(ratio)))
-    return verify.Proof(name, "", tuple(pairs), len(pairs)).tightest
+    for group in [strictest(metric.groups())] if alike else metric.groups():
+        for x, other in islice(group.pairs(True), 1 if alike else None):
+            ratio = channel.report_ratio(x, other)
+            pairs.append(verify.Pair(x, other, group.limit, ratio, group.limit.allows(ratio)))
+    return verify.Proof(name, "", tuple(pairs)).tightest
 
 
 def _baseline_proof(survey: Agreement, block: Block) -> verify.Proof:
@@ -248,9 +252,7 @@ def _baseline_proof(survey: Agreement, block: Block) -> verify.Proof:
         limit = Limit(min(implied, block.mechanism.distance(sizes, block.metrics, x, other)))
         first, second = (int(np.ravel_multi_index(cell, sizes)) for cell in (x, other))
         pairs.append(verify.Pair(first, second, limit, ratio, limit.allows(ratio)))
-    return verify.Proof(
-        block.name, block.mechanism.name, tuple(pairs), math.comb(math.prod(sizes), 2)
-    )
+    return verify.Proof(block.name, block.mechanism.name, tuple(pairs))
 
 
 def _implied(block: Block, metrics: Sequence[Metric], x: Cell, other: Cell) -> Fraction:
