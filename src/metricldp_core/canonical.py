@@ -8,8 +8,8 @@ every language reads them as numbers.
 from __future__ import annotations
 
 import json
-import math
 import re
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -43,26 +43,30 @@ def canonical(data: Any) -> str:
     return "{" + ",".join(f"{_text(key)}:{canonical(data[key])}" for key in keys) + "}"
 
 
+def is_canonical(text: str, data: Any) -> bool:
+    """Whether a text is the canonical one of its data."""
+    try:
+        return canonical(data) == text
+    except ValueError:
+        return False
+
+
 _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _number(number: float) -> str:
     """The shortest digits that read back as the same double, in the way of JavaScript."""
-    if (isinstance(number, int) and abs(number) > LARGEST_NUMBER) or not math.isfinite(number):
-        raise ValueError(f"{number} is not a number in every language")
-    if number == int(number) and abs(number) <= LARGEST_NUMBER:
+    if abs(number) <= LARGEST_NUMBER and number == int(number):
         return str(int(number))
-    mantissa, _, exponent = repr(number).partition("e")
+    is_finite = abs(number) <= sys.float_info.max
+    if not is_finite or (isinstance(number, int) and str(number) != _number(float(number))):
+        raise ValueError(f"{number} is not a number in every language")
+    mantissa, _, exponent = repr(float(number)).partition("e")
     if not exponent:
         return mantissa.removesuffix(".0")
     if -7 < int(exponent) < 21:
-        return f"{Decimal(repr(number)):f}"
+        return f"{Decimal(repr(float(number))):f}"
     return f"{mantissa}e{int(exponent):+d}"
-
-
-def word(probability: int) -> str:
-    """A probability over 2^64, or a 64-bit word, as 16 hexadecimal digits."""
-    return f"{probability:016x}"
 
 
 def parsed(text: str) -> Any:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import accumulate, groupby
+from itertools import accumulate
 from math import log
 from typing import Any, ClassVar, Literal, Self
 
-from metricldp_core.canonical import Entry, word
+from metricldp_core.canonical import Entry
 from metricldp_core.exact import CERTAIN, WORD, power, product, upper
 from metricldp_core.random_words import Words
 
@@ -78,14 +78,10 @@ class Distribution(ABC):
         """Whether an integer of `bits` bits can be a report."""
         return True
 
-    @abstractmethod
-    def to_data(self) -> dict[str, Any]:
-        """Return the integers as plain data for a manifest."""
-
     @classmethod
     @abstractmethod
     def read(cls, entry: Entry) -> Self:
-        """Read what `to_data` wrote, except for the kind."""
+        """Read the entries of a manifest, except for the kind."""
 
 
 class OneInteger(Distribution):
@@ -130,9 +126,6 @@ class RandomizedResponse(OneInteger):
 
     def largest_ratio(self) -> Fraction:
         return quotient(self.keep * (self.size - 1), WORD - self.keep)
-
-    def to_data(self) -> dict[str, Any]:
-        return {"kind": self.kind, "size": self.size, "keep": word(self.keep)}
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
@@ -192,9 +185,6 @@ class Threshold(Distribution):
 
     def work(self, pairs: int) -> int:
         return pairs if self._equal else 8 * pairs * self.bits
-
-    def to_data(self) -> dict[str, Any]:
-        return {"kind": self.kind, "size": self.size, "flips": runs(self.flips, word)}
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
@@ -256,10 +246,6 @@ class Unary(Distribution):
     def largest_ratio(self) -> Fraction:
         ups, downs = zip(*self._bit_ratios.values(), strict=True)
         return Fraction(max(ups) * max(downs))
-
-    def to_data(self) -> dict[str, Any]:
-        own, other = (runs(part, word) for part in (self.own, self.other))
-        return {"kind": self.kind, "own": own, "other": other}
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
@@ -340,13 +326,6 @@ class Geometric(OneInteger):
     def largest_ratio(self) -> Fraction:
         return self.ratio(0, self.size - 1)
 
-    def to_data(self) -> dict[str, Any]:
-        return {"kind": self.kind, "size": self.size, **self.noise_data()}
-
-    def noise_data(self) -> dict[str, Any]:
-        zero, digits, block = word(self.zero), list(map(word, self.digits)), word(self.block)
-        return {"zero": zero, "digits": digits, "block": block}
-
     @classmethod
     def read(cls, entry: Entry, most: int = MOST_POSITIONS) -> Self:
         entry.charge(1 << 5)  # its ratio
@@ -391,10 +370,6 @@ class LazyGeometric(OneInteger):
 
     def largest_ratio(self) -> Fraction:
         return CERTAIN
-
-    def to_data(self) -> dict[str, Any]:
-        stays = {"size": self.size, "keep": word(self.keep), "end": word(self.end)}
-        return {"kind": self.kind, **stays, **self.geometric.noise_data()}
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
@@ -474,13 +449,6 @@ class Matrix(Distribution):
     def _powers(self) -> dict[tuple[int, int], int]:
         return {}
 
-    def to_data(self) -> dict[str, Any]:
-        rows = []
-        for row in self.rows:
-            window = {"entries": runs(row.entries, int), "low": row.low, "size": row.noise.size}
-            rows.append({**window, **row.noise.noise_data()})
-        return {"kind": self.kind, "rows": rows}
-
     @classmethod
     def read(cls, entry: Entry) -> Self:
         rows = []
@@ -543,10 +511,6 @@ class Memoised(OneInteger):
     def work(self, pairs: int) -> int:
         return self.first.work(pairs)
 
-    def to_data(self) -> dict[str, Any]:
-        first, second = self.first.to_data(), self.second.to_data()
-        return {"kind": self.kind, "first": first, "second": second}
-
     @classmethod
     def read(cls, entry: Entry) -> Self:
         first = read_distribution(entry.entry("first"), FIRST)
@@ -607,9 +571,6 @@ class Table(OneInteger):
     def work(self, pairs: int) -> int:
         return pairs * self.outputs
 
-    def to_data(self) -> dict[str, Any]:
-        return {"kind": self.kind, "weights": [list(map(word, row)) for row in self.weights]}
-
     @classmethod
     def read(cls, entry: Entry) -> Self:
         rows = entry.list("weights", 2, 1 << 12)
@@ -652,11 +613,6 @@ def packed(bits: Iterable[bool]) -> int:
     return int("".join("01"[bit] for bit in bits)[::-1], 2)
 
 
-def runs(values: Sequence[int], write: Callable[[int], Any]) -> list[list[Any]]:
-    """Equal neighbours together: [value, count] for each run."""
-    return [[write(value), len(list(group))] for value, group in groupby(values)]
-
-
 def read_runs(
     entry: Entry, key: str, most: int, read: Callable[[Any, str], int]
 ) -> tuple[int, ...]:
@@ -665,9 +621,12 @@ def read_runs(
     for run in entry.list(key, 1, most):
         if not isinstance(run, list) or len(run) != 2:
             entry.reject(f"needs {key}, a list of [value, count]")
+        value = read(run[0], key)
+        if values[-1:] == [value]:
+            entry.reject(f"needs {key} with equal neighbours in one run")
         count = entry.whole_of(run[1], key, 1, most - len(values))
         entry.charge(count >> 3)
-        values += [read(run[0], key)] * count
+        values += [value] * count
     return tuple(values)
 
 

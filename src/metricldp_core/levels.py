@@ -8,7 +8,7 @@ the level below t is t fall / 2^64, rounded up. So levels k depths apart have a 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,7 +16,7 @@ from itertools import accumulate
 from math import prod
 from typing import Any, ClassVar, Self
 
-from metricldp_core.canonical import Entry, word
+from metricldp_core.canonical import Entry
 from metricldp_core.distributions import (
     FIRST,
     MOST_POSITIONS,
@@ -63,9 +63,6 @@ class Extremal(Table):
             columns.append([known[depth] for depth in shape])
         rows = zip(*columns, strict=True)
         return cls(tuple((*row, WORD - sum(row)) for row in rows), depths, tops, fall)
-
-    def to_data(self) -> dict[str, Any]:
-        return {"kind": self.kind, **shapes_data(self.depths, self.tops, self.fall)}
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
@@ -166,10 +163,6 @@ class Additive(OneInteger):
     def work(self, pairs: int) -> int:
         return 2 * pairs * self.outputs
 
-    def to_data(self) -> dict[str, Any]:
-        grid = {"sizes": list(self.sizes), "lengths": list(self.lengths)}
-        return {"kind": self.kind, **grid, **shapes_data(self.depths, self.tops, self.fall)}
-
     @classmethod
     def read(cls, entry: Entry) -> Self:
         sizes, lengths = (
@@ -184,12 +177,6 @@ class Additive(OneInteger):
         if max(sums[-1] for sums in found._cumulative) > WORD:
             entry.reject("has levels of a pattern that add up to more than 2^64")
         return found
-
-
-def shapes_data(depths: Iterable[Shape], tops: Iterable[int], fall: int) -> dict[str, Any]:
-    """Shapes as plain data: depths as text if they are small."""
-    shapes = [depths_text(shape) for shape in depths]
-    return {"depths": shapes, "tops": [word(top) for top in tops], "fall": word(fall)}
 
 
 def read_shapes(entry: Entry, most: int) -> tuple[tuple[Shape, ...], tuple[int, ...], int]:

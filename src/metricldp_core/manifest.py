@@ -13,10 +13,9 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
 
 from metricldp_core import levels  # noqa: F401 - registers its distributions
-from metricldp_core.canonical import Entry, canonical, parsed
+from metricldp_core.canonical import Entry, is_canonical, parsed
 from metricldp_core.distributions import MOST_BITS, SUPPORTED, Distribution, read_distribution
 from metricldp_core.errors import InvalidManifestError
 from metricldp_core.metrics import Grid, Line, Metric, Uniform, read_metric
@@ -77,21 +76,14 @@ class Field:
         assert isinstance(domain, PublicWeight)
         return domain.is_possible(report)
 
-    def to_data(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"attributes": [domain.to_data() for domain in self.domains]}
-        if self.metric is None or self.distribution is None:
-            return data
-        return data | {
-            "metric": self.metric.to_data(),
-            "distribution": self.distribution.to_data(),
-        }
-
 
 @dataclass(frozen=True)
 class Manifest:
     """The fields of a report, in order."""
 
     fields: tuple[Field, ...]
+    text: str
+    """The manifest as canonical JSON."""
 
     @classmethod
     def parse(cls, text: str) -> Manifest:
@@ -100,19 +92,20 @@ class Manifest:
             raise InvalidManifestError(
                 f"the manifest has more than {LONGEST_MANIFEST:,} characters"
             )
-        top = Entry(parsed(text), "manifest")
+        data = parsed(text)
+        top = Entry(data, "manifest")
         if top.whole("metricldp", 0, 1 << 53) != FORMAT:
             top.reject(f"has another format than {FORMAT}")
         fields, bits = list[Field](), 0
-        for k, data in enumerate(top.list("fields", 1, 2 * MOST_ATTRIBUTES)):
-            fields.append(_field(Entry(data, f"fields[{k}]", top)))
+        for k, each in enumerate(top.list("fields", 1, 2 * MOST_ATTRIBUTES)):
+            fields.append(_field(Entry(each, f"fields[{k}]", top)))
             bits += fields[-1].bits
             if bits > MOST_BITS:
                 top.reject(f"has reports of more than {MOST_BITS // 8:,} bytes")
         top.done()
-        found = cls(tuple(fields))
+        found = cls(tuple(fields), text)
         found._check(top)
-        if found.text != text:
+        if not is_canonical(text, data):
             top.reject("is not in canonical form")
         return found
 
@@ -133,11 +126,6 @@ class Manifest:
     def domains(self) -> list[Domain]:
         """The domains of all fields, in order."""
         return [domain for field in self.fields for domain in field.domains]
-
-    @cached_property
-    def text(self) -> str:
-        """The manifest as canonical JSON."""
-        return canonical({"metricldp": FORMAT, "fields": [f.to_data() for f in self.fields]})
 
     @cached_property
     def fingerprint(self) -> str:

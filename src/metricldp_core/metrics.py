@@ -100,10 +100,6 @@ class Metric(ABC):
         """What points of a grid must keep for values that are rounded to them at random."""
         return self
 
-    @abstractmethod
-    def to_data(self) -> dict[str, Any]:
-        """Return the metric as plain data for a manifest."""
-
 
 @dataclass(frozen=True)
 class Uniform(Metric):
@@ -130,9 +126,6 @@ class Uniform(Metric):
 
     def largest(self) -> Fraction:
         return self.epsilon
-
-    def to_data(self) -> dict[str, Any]:
-        return {"kind": self.kind, "epsilon": str(self.epsilon)}
 
     @classmethod
     def read(cls, entry: Entry, size: int) -> Self:
@@ -221,20 +214,13 @@ class Line(Metric):
             return replace(self, linear=True)
         return replace(self, width=Fraction(ceil(self.width) + 1))
 
-    def to_data(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"kind": self.kind, "epsilon": str(self.epsilon)}
-        data |= {} if self.width == 1 else {"width": str(self.width)}
-        data |= {} if self.cap is None else {"cap": str(self.cap)}
-        return data | ({"ring": True} if self.ring else {})
-
     @classmethod
     def read(cls, entry: Entry, size: int) -> Self:
-        epsilon, cap = entry.fraction("epsilon"), None
-        width = entry.fraction("width") if entry.has("width") else Fraction(1)
-        if entry.has("cap"):
-            cap = entry.fraction("cap")
-        if width < 1 or (cap is not None and cap < epsilon):
-            entry.reject("needs a width of at least 1, and a cap of at least epsilon")
+        epsilon = entry.fraction("epsilon")
+        width, cap = (entry.fraction(key) if entry.has(key) else None for key in ("width", "cap"))
+        if (width is not None and width <= 1) or (cap is not None and cap < epsilon):
+            entry.reject("needs a width above 1, and a cap of at least epsilon")
+        width = width or Fraction(1)
         entry.charge(min(width.denominator, floor(size / width)))
         return cls(size, epsilon, width, cap, entry.true("ring"))
 
@@ -269,7 +255,7 @@ class Graph(Metric):
     @cached_property
     def _line(self) -> list[int] | None:
         """Lengths from position 0, if the pairs are all neighbours."""
-        if self.pairs != _neighbours(self.size):
+        if self.pairs != neighbours(self.size):
             return None
         return list(accumulate(self.lengths, initial=0))
 
@@ -323,22 +309,18 @@ class Graph(Metric):
         touched = all(x in found or other in found for x, other in pairs)
         return found if touched and len(found) < self.size else []
 
-    def to_data(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"kind": self.kind, "step": str(self.step)}
-        if self.pairs != _neighbours(self.size):
-            data["pairs"] = [list(pair) for pair in self.pairs]
-        return data | {"lengths": [n if n < LARGEST_NUMBER else str(n) for n in self.lengths]}
-
     @classmethod
     def read(cls, entry: Entry, size: int) -> Self:
         step = entry.fraction("step")
-        pairs = list(_neighbours(size))
-        if entry.has("pairs"):
+        pairs, listed = list(neighbours(size)), entry.has("pairs")
+        if listed:
             pairs = [_pair(entry, pair, size) for pair in entry.list("pairs", 1, MOST_PAIRS)]
         numbers = entry.list("lengths", len(pairs), len(pairs))
         found = cls(size, step, tuple(pairs), _lengths(entry, numbers, step))
         if len(set(pairs)) < len(pairs) or min(found.distances_from(0)) < 0:
             entry.reject("needs different pairs that connect all positions")
+        if listed and found.pairs == neighbours(size):
+            entry.reject("has pairs of all neighbours, which are left out")
         return found
 
 
@@ -347,7 +329,7 @@ def _listed(pairs: list[tuple[int, int]], every: bool) -> Pairs:
     return iter(pairs)
 
 
-def _neighbours(size: int) -> tuple[tuple[int, int], ...]:
+def neighbours(size: int) -> tuple[tuple[int, int], ...]:
     return tuple((x, x + 1) for x in range(size - 1))
 
 
@@ -360,15 +342,15 @@ def _pair(entry: Entry, pair: object, size: int) -> tuple[int, int]:
 
 def _lengths(entry: Entry, numbers: list[Any], step: Fraction) -> tuple[int, ...]:
     """Positive integers, as text from 2^53 on."""
-    lengths = tuple(
-        int(number)
-        if isinstance(number, str) and _LARGE.fullmatch(number)
-        else entry.whole_of(number, "lengths", 1, LARGEST_NUMBER - 1)
-        for number in numbers
-    )
+    lengths = []
+    for number in numbers:
+        large = int(number) if isinstance(number, str) and _LARGE.fullmatch(number) else 0
+        if large < LARGEST_NUMBER:
+            large = entry.whole_of(number, "lengths", 1, LARGEST_NUMBER - 1)
+        lengths.append(large)
     if step * max(lengths) > LARGEST_FRACTION:
         entry.reject("has a distance above 2^40")
-    return lengths
+    return tuple(lengths)
 
 
 @dataclass(frozen=True)
@@ -444,16 +426,6 @@ class Grid(Metric):
 
     def largest(self) -> Fraction:
         return self.step * max(self._shortest)
-
-    def to_data(self) -> dict[str, Any]:
-        pairs = zip(self.steps, self.lengths, strict=True)
-        steps = [[*step, n if n < LARGEST_NUMBER else str(n)] for step, n in pairs]
-        return {
-            "kind": self.kind,
-            "step": str(self.step),
-            "sizes": list(self.sizes),
-            "steps": steps,
-        }
 
     @classmethod
     def read(cls, entry: Entry, size: int) -> Self:

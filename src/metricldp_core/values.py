@@ -88,16 +88,6 @@ class Domain(ABC):
             why = "is missing; each response needs a value, so fill it in or leave the row out"
             self.reject(why, "missing")
 
-    def to_data(self) -> dict[str, Any]:
-        """Return the domain as plain data for a manifest."""
-        data = {"name": self.name, "kind": self.kind, **self._own_data()}
-        close = {"within": self.within, "ratio": self.ratio}
-        data |= {key: text for key, text in close.items() if text is not None}
-        return data | ({"optional": True} if self.optional else {})
-
-    @abstractmethod
-    def _own_data(self) -> dict[str, Any]: ...
-
 
 @dataclass(frozen=True)
 class _Numbers(Domain):
@@ -155,10 +145,6 @@ class _Numbers(Domain):
             self.reject("is not a number; correct it or leave the row out")
         whole = text.lstrip("+-").isdigit()
         return (float(text or "nan"), int(("0", text)[whole]))[whole]
-
-    def _own_data(self) -> dict[str, Any]:
-        ends = {"low": self.low, "high": self.high}
-        return ends | ({"cyclic": True} if self.cyclic else {})
 
 
 @dataclass(frozen=True)
@@ -218,11 +204,6 @@ class Bins(_Numbers):
     def position_of(self, value: object, clip: bool) -> int:
         return min(bisect_right(self.edges, self._real(value, clip)), self.size) - 1
 
-    def _own_data(self) -> dict[str, Any]:
-        if self.given:
-            return {"edges": list(self.given)}
-        return {**super()._own_data(), "bins": self.bins}
-
     @classmethod
     def read(cls, entry: Entry, kind: str, **common: Any) -> Self:
         if not entry.has("edges"):
@@ -261,10 +242,6 @@ class Points(_Numbers):
         whole: int = min(math.floor(steps), self.points - 2)
         rest: int = round((steps - whole) * (1 << FRACTION_BITS))
         return (whole << FRACTION_BITS) + min(max(rest, 0), 1 << FRACTION_BITS)
-
-    def _own_data(self) -> dict[str, Any]:
-        grid = {"private": True} if self.weight else {"points": self.points}
-        return {**super()._own_data(), **grid}
 
     @classmethod
     def read(cls, entry: Entry, kind: str, **common: Any) -> Self:
@@ -333,9 +310,6 @@ class Names(Domain):
             self.reject(f"is not one of {listed(self.names)}{rest}", "name")
         return self._positions[name]
 
-    def _own_data(self) -> dict[str, Any]:
-        return {"names": list(self.names)} | ({"cyclic": True} if self.cyclic else {})
-
     @classmethod
     def read(cls, entry: Entry, kind: str, **common: Any) -> Self:
         names = entry.list("names", 2, _MOST_NAMES)
@@ -363,9 +337,6 @@ class Response(Domain):
 
     def position_of(self, value: object, clip: bool) -> int:
         return self.position(value)
-
-    def _own_data(self) -> dict[str, Any]:
-        return {}
 
     @classmethod
     def read(cls, entry: Entry, kind: str, **common: Any) -> Self:

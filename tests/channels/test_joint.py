@@ -12,6 +12,7 @@ from metricldp.channels import Response, joint
 from metricldp.channels.cells import Cells
 from metricldp.channels.fields import Number
 from metricldp.channels.joint import JointChannel, JointMechanism, Term, constant, kinds, summed
+from metricldp.channels.plain_data import plain_data
 from metricldp.channels.table import Table
 from metricldp.coins.draws import uniform
 from metricldp.lab.peers.distribution import Baseline
@@ -41,7 +42,7 @@ class Apart(Baseline, JointChannel):
         return {k: channel.field for k, channel in enumerate(self.channels)} | {"luck": Number(2)}
 
     def law(self):
-        return {"law": "apart", "parts": [one.distribution.to_data() for one in self.channels]}
+        return {"law": "apart", "parts": [plain_data(one.distribution) for one in self.channels]}
 
     def encode(self, positions, randomness):
         pairs = enumerate(zip(self.channels, positions, strict=True))

@@ -8,6 +8,7 @@ import pytest
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.channels.levels import fall_of
 from metricldp.channels.mixture import Mixture
+from metricldp.channels.plain_data import plain_data
 from metricldp_core.exact import WORD
 from metricldp_core.levels import levels
 
@@ -22,7 +23,7 @@ def test_every_weight_is_a_level_and_the_last_is_what_is_left():
     assert (found.size, found.outputs, found.prior) == (3, 4, None)
     prior = (0.5, 0.25, 0.25)
     assert Mixture.made_of(shapes, tops, unit, prior) == replace(found, prior=prior)
-    assert found.distribution.to_data() == {
+    assert plain_data(found.distribution) == {
         "kind": "extremal",
         "depths": ["012", "200", "000"],
         "tops": ["4000000000000000", "2000000000000000", "0000000000000001"],

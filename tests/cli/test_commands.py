@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from metricldp import Categorical, Continuous, Integer, Survey
+from metricldp.channels.plain_data import word
 from metricldp.cli import demo
 from metricldp.reports.arrow import column_of
 from metricldp.survey import agreement
-from metricldp_core.canonical import word
 from metricldp_core.exact import WORD
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -38,6 +38,7 @@ from manifests import (
     whole,
 )
 
+from metricldp.channels.plain_data import manifest_of
 from metricldp_core import InvalidManifestError, Manifest, certify
 from metricldp_core.canonical import canonical
 from metricldp_core.distributions import Geometric, Matrix, Memoised, Threshold
@@ -192,7 +193,7 @@ def member(n, family) -> Manifest:
     domains = (whole(n, "x", 0, cyclic=getattr(metric, "ring", False)),)
     if distribution.size != n:
         domains = (whole(4, "x", 0), whole(n, "y", 0))
-    return Manifest((Field(domains, metric, distribution),))
+    return manifest_of((Field(domains, metric, distribution),))
 
 
 def member_steps(n, family) -> int:
@@ -278,7 +279,7 @@ def limits() -> Iterator[dict]:
     for name, cases in families.items():
         for fields in cases:
             try:
-                text = Manifest(tuple(fields)).text
+                text = manifest_of(fields).text
             except ValueError:
                 continue  # a number that no JSON has
             yield {"manifest": text, "verdict": verdict(text), "number": name}
@@ -331,7 +332,7 @@ def most_items() -> Iterator[dict]:
         texts = {}
 
         def is_rejected(n, family=family, texts=texts):
-            texts[n] = Manifest(tuple(family(n))).text
+            texts[n] = manifest_of(family(n)).text
             return not is_read(texts[n])
 
         first = bisect(members, False, key=is_rejected)

@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import islice, product
 
+from metricldp.channels.plain_data import manifest_of
 from metricldp_core import Manifest
 from metricldp_core.distributions import (
     Geometric,
@@ -426,4 +427,4 @@ def age_metric(k):
 def manifests() -> list[Manifest]:
     kinds = (lines, graphs, matrices, rounded_at_random, memoised, large, grids)
     fields = [[one] for kind in kinds for one in kind()]
-    return [Manifest(tuple(part)) for part in (*fields, *several())]
+    return [manifest_of(part) for part in (*fields, *several())]

@@ -27,6 +27,7 @@ from manifests import (
     whole,
 )
 
+from metricldp.channels.plain_data import manifest_of
 from metricldp_core import Manifest
 from metricldp_core.distributions import Memoised
 from metricldp_core.manifest import Field
@@ -46,7 +47,7 @@ def random_manifests(count: int, seed: int) -> Iterator[Manifest]:
         if domain.optional:
             whether = Uniform(2, random_epsilon(draw))
             fields.append(Field((Response("x"),), whether, randomized_response(2, 1)))
-        yield Manifest(tuple(fields))
+        yield manifest_of(fields)
 
 
 def random_epsilon(draw):

@@ -26,7 +26,7 @@ from manifests import (
 )
 from scipy import stats
 
-from metricldp_core import Manifest
+from metricldp.channels.plain_data import manifest_of
 from metricldp_core.exact import WORD
 from metricldp_core.manifest import Field
 from metricldp_core.metrics import Uniform
@@ -142,7 +142,7 @@ def p_values(manifest, tmp_path):
 
 
 def test_reports_have_their_distribution(tmp_path):
-    assert min(p_values(Manifest(FIELDS), tmp_path)) > FALSE_ALARM
+    assert min(p_values(manifest_of(FIELDS), tmp_path)) > FALSE_ALARM
 
 
 def test_client_with_another_distribution_is_detected(tmp_path):
@@ -158,5 +158,5 @@ def test_client_with_another_distribution_is_detected(tmp_path):
         else part
         for k, part in enumerate(FIELDS)
     ]
-    for k, p in enumerate(p_values(Manifest(tuple(fields)), tmp_path)):
+    for k, p in enumerate(p_values(manifest_of(fields), tmp_path)):
         assert (p < FALSE_ALARM) is (k in others)

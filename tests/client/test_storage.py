@@ -20,7 +20,7 @@ from manifests import (
     whole,
 )
 
-from metricldp_core import Manifest
+from metricldp.channels.plain_data import manifest_of
 from metricldp_core.distributions import Memoised
 from metricldp_core.guarantee import total_epsilon
 from metricldp_core.manifest import Field
@@ -51,7 +51,7 @@ MANIFESTS = [
 def test_client_stores_and_sends_each_report_once(tmp_path):
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
-    manifests = [Manifest(tuple(fields)) for fields in MANIFESTS]
+    manifests = [manifest_of(fields) for fields in MANIFESTS]
     data = {
         "manifests": [manifest.text for manifest in manifests],
         "epsilons": [float(total_epsilon(manifest)) for manifest in manifests],

@@ -11,6 +11,7 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
+from metricldp.channels.plain_data import plain_data
 from metricldp_core.canonical import canonical
 from metricldp_core.distributions import (
     Geometric,
@@ -291,7 +292,7 @@ def integer(name="x", low=0, high=1, **more):
 def field(domain, metric, distribution):
     """A field as plain data; a distribution can be an object."""
     if not isinstance(distribution, dict):
-        distribution = distribution.to_data()
+        distribution = plain_data(distribution)
     domains = domain if isinstance(domain, list) else [domain]
     return {"attributes": domains, "metric": metric, "distribution": distribution}
 

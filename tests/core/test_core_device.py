@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from core_cases import W, examples, field, integer, manifest, optional, simple
 
+from metricldp.channels.plain_data import manifest_of
 from metricldp_core import Device, InvalidManifestError, InvalidValueError, Manifest, MetricLdpError
 from metricldp_core.distributions import (
     Geometric,
@@ -389,7 +390,7 @@ def test_a_shortcut_for_values_inside_would_be_detected():
     values = [0, 3, 10**30]
     assert len(work(device, values, clip=True)) == 1
     hurried = Hurried(**{f.name: getattr(domain, f.name) for f in fields(domain)})
-    device.manifest = Manifest((replace(device.manifest.fields[0], domains=(hurried,)),))
+    device.manifest = manifest_of((replace(device.manifest.fields[0], domains=(hurried,)),))
     assert len(work(device, values, clip=True)) == 2
 
 

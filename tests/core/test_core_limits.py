@@ -5,8 +5,9 @@ import time
 import pytest
 from core_cases import W, field, integer, manifest, optional, simple
 
+from metricldp.channels.plain_data import word
 from metricldp_core import InvalidManifestError, Manifest, certify
-from metricldp_core.canonical import MOST_ITEMS, word
+from metricldp_core.canonical import MOST_ITEMS
 from metricldp_core.manifest import LONGEST_MANIFEST
 from metricldp_core.metrics import MOST_PAIRS
 

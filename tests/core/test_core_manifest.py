@@ -11,8 +11,9 @@ import time
 import pytest
 from core_cases import W, examples, field, integer, manifest, optional, simple
 
+from metricldp.channels.plain_data import manifest_of, plain_data, word
 from metricldp_core import InvalidManifestError, Manifest
-from metricldp_core.canonical import canonical, parsed, word
+from metricldp_core.canonical import canonical, parsed
 from metricldp_core.distributions import (
     Geometric,
     LazyGeometric,
@@ -83,9 +84,11 @@ def rejection(text):
 
 def accepted(text):
     try:
-        return Manifest.parse(text).text == text
+        read = Manifest.parse(text)
     except InvalidManifestError:
         return False
+    assert manifest_of(read.fields).text == read.text == text
+    return True
 
 
 def paths(data, path=()):
@@ -122,7 +125,7 @@ def test_manifests_are_read_as_they_are_written():
             continue
         text = manifest(simple(integer(high=distribution.size - 1)))
         data = json.loads(text)
-        data["fields"][0]["distribution"] = distribution.to_data()
+        data["fields"][0]["distribution"] = plain_data(distribution)
         assert accepted(canonical(data)) or "hexadecimal" in rejection(canonical(data))
 
 
@@ -350,12 +353,22 @@ INVALID = {
         for epsilon in ("0", "-1", "1/0", "0/1", "1.5", "1/-2", "+1", " 1", "1/2/3", "٣", "")
     },
     "a width below 1": changed(3, metric={**LINE, "width": "2/3"}),
+    "a width of 1": changed(3, metric={**LINE, "width": "1"}),
+    "a graph of all neighbours": changed(
+        8, metric={"kind": "graph", "step": "2", "pairs": [[0, 1], [1, 2]], "lengths": [1, 2]}
+    ),
+    "a small length as text": changed(
+        8, metric={"kind": "graph", "step": "1/9", "lengths": [1, str((1 << 53) - 1)]}
+    ),
+    "equal neighbours in two runs": changed(
+        4, distribution={"kind": "threshold", "size": 5, "flips": [[THIRD, 2], [THIRD, 2]]}
+    ),
     "a cap below epsilon": changed(3, metric={**LINE, "cap": "1/3"}),
     "a keep of 0": changed(
         0, distribution={"kind": "randomized-response", "size": 4, "keep": "0" * 16}
     ),
     "a lazy distribution of a field": changed(
-        3, distribution=LazyGeometric(NOISE, W // 2, W // 2).to_data()
+        3, distribution=plain_data(LazyGeometric(NOISE, W // 2, W // 2))
     ),
     "too few flips": changed(
         4, distribution={"kind": "threshold", "size": 5, "flips": [[THIRD, 3]]}
@@ -411,14 +424,14 @@ INVALID = {
         },
     ),
     "a second stage that does not fit": changed(
-        6, distribution=Memoised(NOISE, RandomizedResponse(3, W // 2)).to_data()
+        6, distribution=plain_data(Memoised(NOISE, RandomizedResponse(3, W // 2)))
     ),
     "a first stage that is memoised": changed(
         6,
         distribution={
             "kind": "memoised",
             "first": FIELDS[6]["distribution"],
-            "second": RandomizedResponse(4, 1).to_data(),
+            "second": plain_data(RandomizedResponse(4, 1)),
         },
     ),
     "levels above 2^64": changed(7, distribution={**EXTREMAL, "tops": [HALF, word(W - 1)]}),

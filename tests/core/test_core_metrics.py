@@ -7,6 +7,7 @@ from itertools import combinations, product
 import pytest
 from core_cases import W, additive
 
+from metricldp.channels.plain_data import plain_data
 from metricldp_core.canonical import Entry
 from metricldp_core.distributions import RandomizedResponse, Table, Threshold
 from metricldp_core.exact import at_most_exp
@@ -169,7 +170,7 @@ def test_sensitive_values_are_at_one_step_of_all_others():
 
 def test_metrics_are_read_as_they_are_written():
     for metric in [*LINES, *METRICS]:
-        data = metric.to_data()
+        data = plain_data(metric)
         assert read_metric(Entry(data, "metric"), metric.size) == metric
 
 

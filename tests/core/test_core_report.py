@@ -6,6 +6,7 @@ import random
 import pytest
 from core_cases import W, examples, field, integer, manifest, simple
 
+from metricldp.channels.plain_data import manifest_of
 from metricldp_core import Device, InvalidManifestError, Manifest
 from metricldp_core.distributions import RandomizedResponse, Threshold
 from metricldp_core.random_words import Words
@@ -112,7 +113,7 @@ def test_devices_send_reports_that_are_accepted_and_can_be_read_back():
             fields += Manifest.parse(manifest(one)).fields
     assert len({one.distribution.kind for one in fields}) == 9
     device = Device.__new__(Device)  # some can reveal a position, so that no guarantee holds
-    device.manifest = Manifest(tuple(fields))
+    device.manifest = manifest_of(fields)
     device._format = ReportFormat(device.manifest)
     for _ in range(20):
         positions = [rng.randrange(one.distribution.size) for one in fields]

@@ -17,6 +17,7 @@ from core_cases import (
     simple,
 )
 
+from metricldp.channels.plain_data import plain_data
 from metricldp_core import Manifest
 from metricldp_core.distributions import (
     Geometric,
@@ -390,7 +391,7 @@ def test_sentences_about_memoised_responses_limit_them_to_one_response():
     lazy = LazyGeometric(Geometric(2, W // 3, (), W // 5), W // 2, W // 2)
     kept = Memoised(Geometric(2, W // 3, (), W // 5), lazy)
     value, response = optional(integer())
-    value["distribution"], value["metric"] = kept.to_data(), {"kind": "line", "epsilon": "4"}
+    value["distribution"], value["metric"] = plain_data(kept), {"kind": "line", "epsilon": "4"}
     line = sentences(Manifest.parse(manifest(value, response)))[0]
     together = line.index(
         "This holds for all reports of one response together. Each different response counts "

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from metricldp.channels.plain_data import plain_data
 from metricldp_core.canonical import Entry
 from metricldp_core.errors import InvalidManifestError, InvalidValueError
 from metricldp_core.values import (
@@ -269,7 +270,7 @@ def test_errors_keep_their_reason_when_a_row_or_text_is_added():
 
 @pytest.mark.parametrize("domain", [*DOMAINS, Response("x"), with_optional(TENTHS)])
 def test_domains_are_read_as_they_are_written(domain):
-    entry = Entry(domain.to_data(), "domain")
+    entry = Entry(plain_data(domain), "domain")
     assert read_domain(entry) == domain
     entry.done()
 

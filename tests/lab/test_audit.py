@@ -36,6 +36,7 @@ from metricldp import (
     Weight,
 )
 from metricldp.channels import Geometric, Threshold
+from metricldp.channels.plain_data import manifest_of
 from metricldp.cli import main as cli
 from metricldp.design.registry import every_mechanism
 from metricldp.lab.audit import Command, Finding, audit, clients, ratios
@@ -43,7 +44,6 @@ from metricldp.lab.audit.sample import Sample
 from metricldp.lab.audit.trials import Family, Prospect, drawn_tail, tail
 from metricldp.reports.bytes import header, pack
 from metricldp_core.device import Device
-from metricldp_core.manifest import Manifest
 from metricldp_core.random_words import Words
 
 N, FALSE_ALARM = 20_000, 1e-9
@@ -175,7 +175,7 @@ def twin(survey, draw=None, name="age", after=None, clip=False, sources=None):
         fields, at = list(device.manifest.fields), list(survey.attributes).index(name)
         other = Drawing(fields[at].bits, draw)
         fields[at] = dataclasses.replace(fields[at], distribution=other)
-        device.manifest = Manifest(tuple(fields))
+        device.manifest = manifest_of(fields)
 
     def encoder(person):
         words = Words() if sources is None else next(sources)

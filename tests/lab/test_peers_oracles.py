@@ -15,6 +15,7 @@ from checks import ORACLES, PEERS, EveryCoin, exact_law, sampled_law
 from metricldp import Categorical, Integer, Randomness, Survey
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.channels import Response
+from metricldp.channels.plain_data import plain_data
 from metricldp.design.registry import mechanism
 from metricldp.lab.peers import subset
 from metricldp.lab.peers.hadamard import Hadamard
@@ -358,7 +359,7 @@ def test_a_survey_from_values_to_answers(name, tmp_path):
     again = Survey.load(tmp_path / "survey.toml")
     assert again.fingerprint == survey.fingerprint
     assert again.mechanisms["c"].name == name
-    distributions = [one.channels["c"].distribution.to_data() for one in (survey, again)]
+    distributions = [plain_data(one.channels["c"].distribution) for one in (survey, again)]
     assert distributions[0] == distributions[1]
     n = 4000
     people = np.array(names)[np.arange(n) % 12]

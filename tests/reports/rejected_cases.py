@@ -22,8 +22,9 @@ from metricldp import (
     Weight,
 )
 from metricldp.basics.errors import InvalidSpecError
+from metricldp.channels.plain_data import word
 from metricldp.survey import files
-from metricldp_core.canonical import canonical, word
+from metricldp_core.canonical import canonical
 from metricldp_core.device import Device
 from metricldp_core.errors import InvalidManifestError
 from metricldp_core.manifest import Manifest

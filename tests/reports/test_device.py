@@ -40,6 +40,7 @@ from metricldp.channels import (
     ThresholdPaper,
     UnaryChannel,
 )
+from metricldp.channels.plain_data import manifest_of
 from metricldp.channels.table import Table
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.coins.noise import GeometricNoise
@@ -60,7 +61,6 @@ from metricldp.reports import columns as people
 from metricldp_core.device import Device
 from metricldp_core.distributions import RandomizedResponse
 from metricldp_core.exact import WORD
-from metricldp_core.manifest import Manifest
 from metricldp_core.random_words import Words
 from metricldp_core.report import HEADER_BYTES
 from vectors import report_of
@@ -179,7 +179,7 @@ def test_bits_of_two_attributes_are_flipped_by_different_words():
     )
     coarse = Threshold(2, 5 << 60).distribution
     fields = (replace(field, distribution=coarse) for field in survey.client_manifest.fields)
-    device = Device(Manifest(tuple(fields)))
+    device = Device(manifest_of(fields))
     law, _ = law_of(lambda words: device.randomize([1, 1], words)[HEADER_BYTES])
     single = [1 - flip, flip]
     assert law == {a + 2 * b: single[a] * single[b] for a in (0, 1) for b in (0, 1)}
@@ -708,7 +708,7 @@ def test_field_that_is_too_long_is_not_sent():
     )
     first, second = survey.client_manifest.fields
     wrong = TooLong(4, first.distribution.keep)
-    device = Device(Manifest((replace(first, distribution=wrong), second)))
+    device = Device(manifest_of((replace(first, distribution=wrong), second)))
     assert len(device.report({"a": 0, "b": 2})) == HEADER_BYTES + 1
     with pytest.raises(CertificateError, match="outside of its field; no report is sent"):
         device.report({"a": 1, "b": 2})

@@ -32,9 +32,10 @@ from metricldp import (
     Unary,
     Weight,
 )
+from metricldp.channels.plain_data import manifest_of
+from metricldp.channels.plain_data import word as digits
 from metricldp_core import distributions, metrics, values
 from metricldp_core.canonical import canonical
-from metricldp_core.canonical import word as digits
 from metricldp_core.device import Device
 from metricldp_core.distributions import Table
 from metricldp_core.exact import WORD
@@ -144,7 +145,7 @@ def names(size, **more):
 def stated(distribution, metric, domain=None):
     """A manifest of one field of whole numbers."""
     domain = domain or values.WholeNumbers("x", low=0, high=distribution.size - 1)
-    return Case(Manifest((Field((domain,), metric, distribution),)))
+    return Case(manifest_of((Field((domain,), metric, distribution),)))
 
 
 def everyone(found):

@@ -24,6 +24,7 @@ from metricldp.channels.base import Channel, Floats
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.mechanism import ANY_TWO, Mechanism
+from metricldp.channels.plain_data import plain_data
 from metricldp.coins.stream import Randomness
 from metricldp.metrics import Line, Metric, Uniform
 from metricldp_core.canonical import canonical
@@ -248,7 +249,7 @@ def _field(case: _Case) -> str:
 
 def _words(case: _Case) -> str:
     """The distribution is plain data, and what was saved makes the same channel."""
-    data, again = (canonical(c.distribution.to_data()) for c in (case.channel, case.again))
+    data, again = (canonical(plain_data(c.distribution)) for c in (case.channel, case.again))
     return "" if data == again else "saved data make another channel"
 
 

@@ -26,6 +26,7 @@ from metricldp.channels.base import Channel
 from metricldp.channels.levels import Shape, from_text, in_text
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.mixture import Mixture
+from metricldp.channels.plain_data import word
 from metricldp.design.plans import (
     GIVEN,
     checked_prior,
@@ -38,7 +39,6 @@ from metricldp.design.shaped import LARGEST_UNIT, MOST_UNITS, best_patterns, ste
 from metricldp.design.shapes import BestMixture, best_mixture
 from metricldp.metrics import Metric
 from metricldp.metrics.closed import closure
-from metricldp_core.canonical import word
 from metricldp_core.distributions import Distribution
 from metricldp_core.exact import WORD, at_most_exp
 from metricldp_core.levels import DEEPEST, Extremal

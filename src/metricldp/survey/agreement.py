@@ -26,6 +26,7 @@ from metricldp.channels.base import Channel
 from metricldp.channels.fields import Clear, Field
 from metricldp.channels.mechanism import Mechanism
 from metricldp.channels.memoised import Memoised
+from metricldp.channels.plain_data import manifest_of, plain_data
 from metricldp.channels.stored import (
     StoredMechanism,
     channel_of,
@@ -189,11 +190,11 @@ class Agreement:
             return entry
         mechanism, stored = self.mechanisms[name], self.channels[name].distribution
         if stored.kind in SUPPORTED:
-            entry |= {"mechanism": mechanism.settings(), "distribution": stored.to_data()}
+            entry |= {"mechanism": mechanism.settings(), "distribution": plain_data(stored)}
         else:
             entry["mechanism"] = mechanism.to_dict()
         if attribute.optional is not None:
-            entry["response"] = self.channels[response_of(name)].distribution.to_data()
+            entry["response"] = plain_data(self.channels[response_of(name)].distribution)
         return entry
 
     @classmethod
@@ -351,7 +352,7 @@ class Agreement:
                 found.append(self._field(name, attribute))
             elif name == block.names[0]:
                 found.append(block.core_field({n: self.attributes[n] for n in block.names}))
-        return Manifest(tuple(found))
+        return manifest_of(found)
 
     def _field(self, name: str, attribute: Attribute) -> core.Field:
         domain = attribute.domain_of(attribute.source(name))

@@ -18,6 +18,7 @@ from metricldp.channels.cells import Cells
 from metricldp.channels.fields import Field
 from metricldp.channels.joint import JointChannel, JointMechanism, Part
 from metricldp.channels.mechanism import Mechanism
+from metricldp.channels.plain_data import plain_data
 from metricldp.channels.stored import channel_of, check_kind
 from metricldp.channels.table import Table
 from metricldp.channels.wound import Wound
@@ -156,7 +157,7 @@ class Block:
         stored = self.channel.distribution
         if stored.kind not in SUPPORTED:
             return {"mechanism": self.mechanism.to_dict()}
-        return {"mechanism": self.mechanism.settings(), "distribution": stored.to_data()}
+        return {"mechanism": self.mechanism.settings(), "distribution": plain_data(stored)}
 
 
 def check_settings(mechanism: Mechanism, size: int) -> None:

@@ -10,7 +10,8 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from metricldp_core.canonical import Entry, word
+from metricldp.channels.plain_data import word
+from metricldp_core.canonical import Entry
 from metricldp_core.distributions import Distribution, Invariance
 from metricldp_core.exact import CERTAIN
 from metricldp_core.random_words import Words

@@ -45,6 +45,7 @@ import numpy as np
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
+from metricldp.channels.plain_data import noise_data
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.distribution import Baseline
@@ -95,7 +96,7 @@ class Faces(Baseline, JointChannel):
         return math.ceil(_FAR * sum(nodes))
 
     def law(self) -> dict[str, Any]:
-        noises = [noise.noise_data() for noise in self._distributions]
+        noises = [noise_data(noise) for noise in self._distributions]
         sizes = {"sizes": list(self.sizes), "reach": self.reach}
         return {"law": self.mechanism, **sizes, "noises": noises}
 

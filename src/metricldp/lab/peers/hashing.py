@@ -38,10 +38,10 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.channels import Column, Floats, Integers, NumberChannel, Response
+from metricldp.channels.plain_data import word
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.supports import Supports
-from metricldp_core.canonical import word
 from metricldp_core.exact import WORD, exp_bounds
 from metricldp_core.random_words import Words
 

@@ -33,12 +33,12 @@ import numpy.typing as npt
 from metricldp.channels import Channel, Column, Floats, Integers
 from metricldp.channels.base import farthest
 from metricldp.channels.fields import Bytes, Mask, read_number, write_number
+from metricldp.channels.plain_data import word
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.distribution import Baseline
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.unary import UnaryOptimised
-from metricldp_core.canonical import word
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 

@@ -44,12 +44,12 @@ import numpy as np
 
 from metricldp.channels import Column, Floats, Integers, Number, Response
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
+from metricldp.channels.plain_data import word
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.distribution import Baseline
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.walsh import odd, power_of_two, transform
-from metricldp_core.canonical import word
 from metricldp_core.exact import WORD, log_of
 from metricldp_core.random_words import Words
 

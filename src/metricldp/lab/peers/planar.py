@@ -40,10 +40,10 @@ import numpy.typing as npt
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Term
+from metricldp.channels.plain_data import word
 from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.distribution import Baseline
 from metricldp.metrics.grid import root_below
-from metricldp_core.canonical import word
 from metricldp_core.exact import WORD, at_most_exp
 from metricldp_core.random_words import Words
 

@@ -26,10 +26,10 @@ import numpy as np
 from metricldp.basics.errors import CertificateError
 from metricldp.channels import BitChannel, Channel, Column, Floats, Integers
 from metricldp.channels.fields import Bits, Mask
+from metricldp.channels.plain_data import word
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.supports import Supports
-from metricldp_core.canonical import word
 from metricldp_core.exact import WORD, exp_bounds, floor_of
 from metricldp_core.random_words import Words
 
