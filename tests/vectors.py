@@ -28,14 +28,13 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from metricldp.basics.errors import InvalidSpecError
+from metricldp.basics.errors import InvalidReportError, InvalidSpecError
 from metricldp.reports.bytes import pack, unpack
 from metricldp.survey.agreement import Agreement
 from metricldp_core.canonical import canonical
 from metricldp_core.device import Device, Memory
 from metricldp_core.errors import (
     InvalidManifestError,
-    InvalidReportError,
     InvalidValueError,
 )
 from metricldp_core.guarantee import sentences

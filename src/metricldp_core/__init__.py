@@ -11,7 +11,6 @@ from metricldp_core.device import Device
 from metricldp_core.errors import (
     CertificateError,
     InvalidManifestError,
-    InvalidReportError,
     InvalidValueError,
     MetricLdpError,
 )
@@ -22,7 +21,6 @@ __all__ = [
     "CertificateError",
     "Device",
     "InvalidManifestError",
-    "InvalidReportError",
     "InvalidValueError",
     "Manifest",
     "MetricLdpError",

@@ -123,6 +123,15 @@ class Entry:
             self.reject(f"has no {key}")
         return self._rest.pop(key)
 
+    def one_of(self, kinds: Mapping[str, Any], *arguments: Any) -> Any:
+        """What the class of the entry `kind` reads; any other kind is rejected by name."""
+        kind = self.text("kind")
+        if kind not in kinds:
+            self.reject(f"has a kind {kind!r:.40} that is not supported here")
+        found = kinds[kind].read(self, *arguments)
+        self.done()
+        return found
+
     def entry(self, key: str) -> Entry:
         return Entry(self.any(key), f"{self.path}.{key}", self)
 
@@ -183,10 +192,8 @@ class Entry:
         return found
 
     def fraction(self, key: str) -> Fraction:
-        return self.fraction_of(self.any(key), key)
-
-    def fraction_of(self, found: object, key: str) -> Fraction:
         """A positive fraction in lowest terms, as text such as 3/2."""
+        found = self.any(key)
         self.charge(len(found) >> 4 if isinstance(found, str) else 0)
         matches = isinstance(found, str) and _FRACTION.fullmatch(found)
         fraction = Fraction(str(found)) if matches else Fraction(0)

@@ -499,10 +499,7 @@ class Memoised(OneInteger):
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
-        first = read_distribution(entry.entry("first"), FIRST)
-        second = read_distribution(entry.entry("second"), SECOND)
-        assert isinstance(first, OneInteger)
-        assert isinstance(second, OneInteger)
+        first, second = entry.entry("first").one_of(FIRST), entry.entry("second").one_of(SECOND)
         if second.size != first.outputs:
             entry.reject("has a second randomization that does not fit the first")
         return cls(first, second)
@@ -568,16 +565,6 @@ class Table(OneInteger):
             if sum(weights[-1]) != WORD or len(row) != len(weights[0]):
                 entry.reject("needs weights that add up to 2^64 for each position")
         return cls(tuple(weights))
-
-
-def read_distribution(entry: Entry, kinds: dict[str, type[Distribution]]) -> Distribution:
-    """Read a distribution of one of these kinds; any other is rejected by name."""
-    kind = entry.text("kind")
-    if kind not in kinds:
-        entry.reject(f"has a distribution {kind!r:.40} that is not supported here")
-    found = kinds[kind].read(entry)
-    entry.done()
-    return found
 
 
 def quotient(a: int, b: int) -> Fraction:

@@ -16,9 +16,9 @@ from math import prod
 
 from metricldp_core import levels  # noqa: F401 - registers its distributions
 from metricldp_core.canonical import Entry, is_canonical, parsed
-from metricldp_core.distributions import MOST_BITS, SUPPORTED, Distribution, read_distribution
+from metricldp_core.distributions import MOST_BITS, SUPPORTED, Distribution
 from metricldp_core.errors import InvalidManifestError
-from metricldp_core.metrics import Grid, Line, Metric, Uniform, read_metric
+from metricldp_core.metrics import KINDS, Grid, Line, Metric, Uniform
 from metricldp_core.random_words import Words
 from metricldp_core.values import Domain, PublicWeight, Response, read_domain
 
@@ -138,10 +138,10 @@ def _field(entry: Entry) -> Field:
     size = prod(domain.size for domain in domains)
     if len(domains) > 1 and any(not _can_be_joint(domain) for domain in domains):
         entry.reject("has attributes that cannot be randomized jointly")
-    distribution = read_distribution(entry.entry("distribution"), SUPPORTED)
+    distribution = entry.entry("distribution").one_of(SUPPORTED)
     if distribution.size != size:
         entry.reject(f"has a distribution of {distribution.size:,} positions, needs {size:,}")
-    metric = read_metric(entry.entry("metric"), size)
+    metric = entry.entry("metric").one_of(KINDS, size)
     if not _fits(metric, domains):
         entry.reject("has a metric that does not fit its attributes")
     entry.done()

@@ -449,13 +449,3 @@ class Grid(Metric):
 
 
 KINDS: dict[str, Any] = {metric.kind: metric for metric in (Uniform, Line, Graph, Grid)}
-
-
-def read_metric(entry: Entry, size: int) -> Metric:
-    """Read a metric on so many positions."""
-    kind = entry.text("kind")
-    if kind not in KINDS:
-        entry.reject(f"has a metric {kind!r:.40} that is not supported")
-    found: Metric = KINDS[kind].read(entry, size)
-    entry.done()
-    return found

@@ -15,7 +15,6 @@ Each message names the place and the remedy in one line. No message shows a resp
 from metricldp_core.errors import (
     CertificateError,
     InvalidManifestError,
-    InvalidReportError,
     InvalidValueError,
     MetricLdpError,
 )
@@ -33,6 +32,26 @@ __all__ = [
     "TightenedMetricWarning",
     "WeakGuaranteeWarning",
 ]
+
+
+class InvalidReportError(MetricLdpError, ValueError):
+    """A report or a file of reports is invalid; `reason` is one word to count by.
+
+    Bytes: `kind` (not bytes), `length`, `version` (another version of the format), `survey`
+    (another survey), `padding` (bits set after the last field), `range` (a value that no report
+    can have).
+
+    Tables and files, in addition: `unmarked` (no version or fingerprint), `columns` (missing,
+    repeated, unknown or of a wrong type), `missing` (empty rows), `file` (absent, or incomplete),
+    `checksum` (damaged), `twice` (counted already, or a copy).
+
+    Files of totals, in addition: `header`, `shapes` (tables of a wrong size), `keep` (other groups
+    of attributes), `sums` (inconsistent sums).
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class InvalidSpecError(MetricLdpError, ValueError):

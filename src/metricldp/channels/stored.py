@@ -57,7 +57,7 @@ def distribution_from(data: Any, size: int, place: str) -> core.Distribution:
     """The output distribution that a survey file states, for so many positions."""
     try:
         entry = Entry(data, place)
-        found = core.read_distribution(entry, SUPPORTED)
+        found: core.Distribution = entry.one_of(SUPPORTED)
         if found.size != size:
             entry.reject(f"has {found.size:,} positions, the attribute has {size:,}")
     except InvalidManifestError as error:
