@@ -164,10 +164,7 @@ class Entry:
             self.reject(f"needs {key}, a whole number from {least:,} to {most:,}")
         return found
 
-    def number(self, key: str) -> float:
-        return self.number_of(self.any(key), key)
-
-    def number_of(self, found: object, key: str) -> float:
+    def number(self, found: object, key: str) -> float:
         if type(found) not in (int, float) or not abs(found) <= 1e300:  # type: ignore[arg-type]
             self.reject(f"needs {key}, a finite number")
         return float(found)  # type: ignore[arg-type]

@@ -63,9 +63,12 @@ class Distribution(ABC):
         The result is exact or rounded up.
         """
 
-    @abstractmethod
     def largest_ratio(self) -> Fraction:
-        """Return an upper bound of `ratio` over all pairs of positions."""
+        """Return an upper bound of `ratio` over all pairs of positions.
+
+        It is the ratio of the ends if ratios are equal or do not fall as the difference grows.
+        """
+        return self.ratio(0, self.size - 1)
 
     def work(self, pairs: int) -> int:
         """About how many elementary steps the ratios of so many pairs take.
@@ -115,9 +118,8 @@ class RandomizedResponse(OneInteger):
         return (position + offset * (not stays)) % self.size
 
     def ratio(self, x: int, other: int) -> Fraction:
-        return Fraction(1) if x == other else self.largest_ratio()
-
-    def largest_ratio(self) -> Fraction:
+        if x == other:
+            return Fraction(1)
         return quotient(self.keep * (self.size - 1), WORD - self.keep)
 
     @classmethod
@@ -172,9 +174,6 @@ class Threshold(Distribution):
     def _ratios(self) -> list[int]:
         known = {flip: upper(quotient(WORD - flip, flip)) for flip in set(self.flips)}
         return [known[flip] for flip in self.flips]
-
-    def largest_ratio(self) -> Fraction:
-        return self.ratio(0, self.size - 1)
 
     def work(self, pairs: int) -> int:
         return pairs if self._equal else 8 * pairs * self.bits
@@ -316,9 +315,6 @@ class Geometric(OneInteger):
         )
         return max(ratios)
 
-    def largest_ratio(self) -> Fraction:
-        return self.ratio(0, self.size - 1)
-
     @classmethod
     def read(cls, entry: Entry, most: int = MOST_POSITIONS) -> Self:
         entry.charge(1 << 5)  # its ratio
@@ -360,9 +356,6 @@ class LazyGeometric(OneInteger):
 
     def ratio(self, x: int, other: int) -> Fraction:
         return Fraction(1) if x == other else CERTAIN
-
-    def largest_ratio(self) -> Fraction:
-        return CERTAIN
 
     @classmethod
     def read(cls, entry: Entry) -> Self:

@@ -34,16 +34,3 @@ class InvalidValueError(MetricLdpError, ValueError):
         where = "" if attribute is None else f"{attribute} "
         super().__init__(f"{where}{why}" if row is None else f"{where}in row {row + 1} {why}")
         self.why, self.attribute, self.row, self.reason = why, attribute, row, reason
-
-    def after(self, rows: int) -> InvalidValueError:
-        """The same error if `rows` precede the batch of the row."""
-        return self.at((self.row or 0) + rows)
-
-    def at(self, row: int) -> InvalidValueError:
-        """The same error with a row."""
-        return InvalidValueError(self.why, attribute=self.attribute, row=row, reason=self.reason)
-
-    def adding(self, words: str) -> InvalidValueError:
-        """The same error with more text."""
-        why = f"{self.why}; {words}"
-        return InvalidValueError(why, attribute=self.attribute, row=self.row, reason=self.reason)

@@ -210,7 +210,7 @@ class Bins(_Numbers):
             bins, cyclic = entry.whole("bins", 2, MOST_POSITIONS), entry.true("cyclic")
             entry.charge(bins >> 2)  # its edges
             return cls(**_ends(entry), cyclic=cyclic, bins=bins, **common)
-        edges = tuple(entry.number_of(e, "edges") for e in entry.list("edges", 3, _MOST_NAMES))
+        edges = tuple(entry.number(e, "edges") for e in entry.list("edges", 3, _MOST_NAMES))
         if any(lower >= upper for lower, upper in pairwise(edges)):
             entry.reject("needs edges that rise")
         return cls(low=edges[0], high=edges[-1], given=edges, **common)
@@ -371,7 +371,7 @@ def _plain(number: float) -> str:
 
 
 def _ends(entry: Entry) -> dict[str, Any]:
-    low, high = entry.number("low"), entry.number("high")
+    low, high = (entry.number(entry.any(key), key) for key in ("low", "high"))
     if not low < high or not math.isfinite(high - low):
         entry.reject("needs low below high")
     return {"low": low, "high": high}

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from metricldp.basics.errors import at_row
 from metricldp.channels.plain_data import plain_data
 from metricldp_core.canonical import Entry
 from metricldp_core.errors import InvalidManifestError, InvalidValueError
@@ -256,7 +257,7 @@ def test_messages_name_the_attribute_the_limits_and_the_remedy():
 def test_errors_keep_their_reason_when_a_row_or_text_is_added():
     with pytest.raises(InvalidValueError) as caught:
         AGES.position("x")
-    error = caught.value.at(2).after(10).adding("see row")
+    error = at_row(caught.value, 12, "see row")
     assert (error.row, error.reason, error.attribute) == (12, "kind", "age")
     assert str(error).startswith("age in row 13 is not a number")
     assert str(error).endswith("; see row")

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from metricldp.attributes.selection import Chosen, Span
 from metricldp.basics.checks import positive
-from metricldp.basics.errors import InvalidSpecError, InvalidValueError, QueryError
+from metricldp.basics.errors import InvalidSpecError, InvalidValueError, QueryError, at_row
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import distinct, guess, listed, plain, shown
 from metricldp.metrics import Metric, MetricInWords, Value, capped
@@ -257,7 +257,7 @@ class Attribute(ABC):
             try:
                 self.position(numbers[row], name, clip=clip)
             except InvalidValueError as refusal:
-                raise refusal.at(row) from None
+                raise at_row(refusal, row) from None
 
     @abstractmethod
     def choose(self, words: object, name: str) -> Chosen:

@@ -34,6 +34,12 @@ __all__ = [
 ]
 
 
+def at_row(error: InvalidValueError, row: int | None, words: str = "") -> InvalidValueError:
+    """The same error with a row, counted from 0, and perhaps with more words."""
+    why = f"{error.why}; {words}" if words else error.why
+    return InvalidValueError(why, attribute=error.attribute, row=row, reason=error.reason)
+
+
 class InvalidReportError(MetricLdpError, ValueError):
     """A report or a file of reports is invalid; `reason` is one word to count by.
 
