@@ -299,7 +299,13 @@ class Geometric(OneInteger):
 
     def upper_ratio(self, steps: int) -> int:
         """The ratio of positions so many steps apart, in units of 2^-256."""
-        return power(upper(self.step), steps)
+        if steps not in self._powers:
+            self._powers[steps] = power(upper(self.step), steps)
+        return self._powers[steps]
+
+    @cached_property
+    def _powers(self) -> dict[int, int]:
+        return {}
 
     @cached_property
     def step(self) -> Fraction:
@@ -402,13 +408,13 @@ class Matrix(Distribution):
         return report
 
     def ratio(self, x: int, other: int) -> Fraction:
-        apart = (abs(row.entries[x] - row.entries[other]) for row in self.rows)
-        return product(self._power(k, steps) for k, steps in enumerate(apart) if steps)
+        apart = ((row.noise, abs(row.entries[x] - row.entries[other])) for row in self.rows)
+        return product(noise.upper_ratio(steps) for noise, steps in apart if steps)
 
     def largest_ratio(self) -> Fraction:
         """Return the product of the largest ratios of all rows."""
-        reaches = (max(row.entries) - min(row.entries) for row in self.rows)
-        return product(self._power(k, steps) for k, steps in enumerate(reaches))
+        reaches = ((row.noise, max(row.entries) - min(row.entries)) for row in self.rows)
+        return product(noise.upper_ratio(steps) for noise, steps in reaches)
 
     def work(self, pairs: int) -> int:
         powers = 0
@@ -417,16 +423,6 @@ class Matrix(Distribution):
             reach = max(entries) - min(entries)
             powers += min(pairs, reach, len(entries) ** 2 >> 1) * reach.bit_length()
         return 2 * pairs * len(self.rows) + 16 * powers
-
-    def _power(self, k: int, steps: int) -> int:
-        """The ratio of entries of row k that differ by so many steps, in units of 2^-256."""
-        if (k, steps) not in self._powers:
-            self._powers[k, steps] = self.rows[k].noise.upper_ratio(steps)
-        return self._powers[k, steps]
-
-    @cached_property
-    def _powers(self) -> dict[tuple[int, int], int]:
-        return {}
 
     @classmethod
     def read(cls, entry: Entry) -> Self:
