@@ -40,8 +40,8 @@ from metricldp_core.errors import (
 from metricldp_core.guarantee import sentences
 from metricldp_core.manifest import Manifest
 from metricldp_core.random_words import Words
+from metricldp_core.report import ReportFormat
 from metricldp_core.verify import certify
-from readers import reader_of
 
 FORMAT = 1
 """The version of vector files."""
@@ -150,7 +150,7 @@ def _manifest(one: Mapping[str, Any]) -> Pairs:
     manifest = Manifest.parse(one["manifest"])
     facts = manifest_vector(manifest)
     yield tuple(one[key] for key in facts), tuple(facts.values())
-    device, reports = Device(manifest), reader_of(manifest)
+    device, reports = Device(manifest), ReportFormat(manifest)
     for vector in one.get("reports", ()):
         words, clip = Words.given(_words(vector["words"])), vector.get("clip", False)
         memory = dict(vector["memory"]) if "memory" in vector else None

@@ -77,6 +77,10 @@ class Distribution(ABC):
         """
         return pairs
 
+    def is_possible(self, report: int) -> bool:
+        """Whether an integer of `bits` bits can be a report."""
+        return True
+
     @classmethod
     @abstractmethod
     def read(cls, entry: Entry) -> Self:
@@ -93,6 +97,9 @@ class OneInteger(Distribution):
     @property
     def bits(self) -> int:  # type: ignore[override]
         return (self.outputs - 1).bit_length()
+
+    def is_possible(self, report: int) -> bool:
+        return report < self.outputs
 
 
 @dataclass(frozen=True)
@@ -406,6 +413,13 @@ class Matrix(Distribution):
             report |= row.noise.draw(row.entries[position] - row.low, words) << start
             start += row.noise.bits
         return report
+
+    def is_possible(self, report: int) -> bool:
+        for row in self.rows:
+            if not row.noise.is_possible(report & (1 << row.noise.bits) - 1):
+                return False
+            report >>= row.noise.bits
+        return True
 
     def ratio(self, x: int, other: int) -> Fraction:
         apart = ((row.noise, abs(row.entries[x] - row.entries[other])) for row in self.rows)

@@ -68,6 +68,14 @@ class Field:
             return position
         return self.distribution.draw(words.round(position) if self.stochastic else position, words)
 
+    def is_possible(self, report: int) -> bool:
+        """Whether an integer of `bits` bits can be this part of a report."""
+        if self.distribution is not None:
+            return self.distribution.is_possible(report)
+        domain = self.domains[0]
+        assert isinstance(domain, PublicWeight)
+        return domain.is_possible(report)
+
 
 @dataclass(frozen=True)
 class Manifest:

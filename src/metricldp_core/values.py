@@ -263,6 +263,10 @@ class PublicWeight(_Numbers):
     def position_of(self, value: object, clip: bool) -> int:
         return int.from_bytes(struct.pack("<d", self._real(value, clip)), "little")
 
+    def is_possible(self, bits: int) -> bool:
+        """Whether 64 bits are a number in the domain."""
+        return bool(self.low <= struct.unpack("<d", bits.to_bytes(8, "little"))[0] <= self.high)
+
     @classmethod
     def read(cls, entry: Entry, kind: str, **common: Any) -> Self:
         return cls(**_ends(entry), **common)

@@ -25,7 +25,6 @@ from metricldp_core.distributions import (
 )
 from metricldp_core.levels import Additive
 from metricldp_core.random_words import Words
-from readers import reader_of
 
 ANY = {"kind": "line", "epsilon": "64"}
 KEEPS = Memoised(RandomizedResponse(4, W // 2), RandomizedResponse(4, W // 3))
@@ -240,7 +239,7 @@ def test_public_weights_are_sent_as_they_are():
     report = device.report({"x": 1, "w": 2.5})
     bits = int.from_bytes(report[17:], "little") >> 1
     assert np.uint64(bits).view(np.float64) == 2.5
-    assert reader_of(device.manifest).reason(report) == ""
+    assert device._format.reason(report) == ""
 
 
 def test_cells_of_joint_attributes_are_flattened():

@@ -59,7 +59,7 @@ def check_draws(distribution):
         stated = probabilities(distribution, x)
         assert sum(drawn.values()) == sum(stated.values()) == 1
         assert drawn == {y: p for y, p in stated.items() if p}
-        assert not any(y >> distribution.bits for y in drawn)
+        assert all(distribution.is_possible(y) and not y >> distribution.bits for y in drawn)
 
 
 def check_ratios(distribution):
@@ -168,6 +168,14 @@ def test_sums_of_levels_may_be_all_words():
     additive_noise = Additive((2,), (2,), ((0, 0),), (W // 2,), W // 2)
     assert additive_noise.draw(0, Words.given([W - 1])) == 1
     assert additive_noise.draw(1, Words.given([W // 2 - 1])) == 1
+
+
+def test_impossible_reports_are_recognised():
+    assert not RandomizedResponse(3, W // 2).is_possible(3)
+    assert Threshold(3, (W // 4,) * 2).is_possible(3)
+    row_noise = geometric(random.Random(1), 3)
+    matrix = Matrix(2, (Row((0, 1), 0, row_noise),) * 2)
+    assert [y for y in range(16) if matrix.is_possible(y)] == [0, 1, 2, 4, 5, 6, 8, 9, 10]
 
 
 def test_examples_cover_every_distribution_and_the_ends_of_probabilities():

@@ -18,11 +18,11 @@ import test_core_values
 import test_core_words
 from core_cases import examples
 
-from metricldp.reports.one import ReportReader
 from metricldp_core import canonical, distributions, exact, guarantee, levels, metrics, verify
 from metricldp_core.device import Device
 from metricldp_core.manifest import Field
 from metricldp_core.random_words import Words
+from metricldp_core.report import ReportFormat
 from metricldp_core.values import Bins, Names, Points, WholeNumbers
 
 
@@ -390,14 +390,14 @@ MUTANTS = {
     ),
     # Reports and devices
     "padding is not checked": (
-        ReportReader,
+        ReportFormat,
         "reason",
         "if content >> self._bits:",
         "if False:",
         test_core_report.check_bits,
     ),
     "the survey is not checked": (
-        ReportReader,
+        ReportFormat,
         "reason",
         "or not report.startswith(self.header)",
         "",

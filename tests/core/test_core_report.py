@@ -7,12 +7,10 @@ import pytest
 from core_cases import W, examples, field, integer, manifest, simple
 
 from metricldp.channels.plain_data import manifest_of
-from metricldp.reports.one import REASONS
 from metricldp_core import Device, InvalidManifestError, Manifest
 from metricldp_core.distributions import RandomizedResponse, Threshold
 from metricldp_core.random_words import Words
-from metricldp_core.report import HEADER_BYTES, ReportFormat
-from readers import reader_of
+from metricldp_core.report import HEADER_BYTES, REASONS, ReportFormat
 
 TEXT = manifest(
     simple(integer("a", high=4)),
@@ -21,7 +19,6 @@ TEXT = manifest(
     simple(integer("c", high=6)),
 )
 FORMAT = ReportFormat(Manifest.parse(TEXT))
-READER = reader_of(Manifest.parse(TEXT))
 ONE = 0x3FF0000000000000
 PARTS = [4, 5, ONE, 6]
 
@@ -36,7 +33,7 @@ def test_parts_follow_each_other_lowest_bit_first():
     assert report[0] == 1
     assert report[1:17].hex() == Manifest.parse(TEXT).fingerprint[:32]
     assert content(report) == 4 | 5 << 3 | ONE << 6 | 6 << 70
-    assert READER.reason(report) == ""
+    assert FORMAT.reason(report) == ""
     assert FORMAT.pack([0, 0, 0, 0])[HEADER_BYTES:] == bytes(10)
 
 
@@ -47,7 +44,7 @@ def check_bits():
     for bit in range(8 * len(report)):
         flipped = bytearray(report)
         flipped[bit // 8] ^= 1 << bit % 8
-        reasons.append(READER.reason(bytes(flipped)))
+        reasons.append(FORMAT.reason(bytes(flipped)))
     assert set(reasons[:8]) == {"version"}
     assert set(reasons[8 : 8 * HEADER_BYTES]) == {"survey"}
     body = reasons[8 * HEADER_BYTES :]
@@ -66,22 +63,18 @@ def test_every_single_bit_of_a_report_is_checked():
 
 def test_reports_of_other_lengths_versions_surveys_and_kinds_are_rejected():
     report = FORMAT.pack(PARTS)
-    another = Manifest.parse(manifest(simple(integer("a", high=4))))
+    other = ReportFormat(Manifest.parse(manifest(simple(integer("a", high=4)))))
     for size in range(len(report)):
-        assert READER.reason(report[:size]) == "length"
-    assert READER.reason(report + b"\0") == READER.reason(report * 2) == "length"
+        assert FORMAT.reason(report[:size]) == "length"
+    assert FORMAT.reason(report + b"\0") == FORMAT.reason(report * 2) == "length"
     for version in (0, 2, 255):
         wrong = bytes([version]) + report[1:]
-        assert READER.reason(wrong) == READER.reason(wrong[:5]) == "version"
-    assert (
-        READER.reason(ReportFormat(another).pack([1]))
-        == reader_of(another).reason(report)
-        == "survey"
-    )
+        assert FORMAT.reason(wrong) == FORMAT.reason(wrong[:5]) == "version"
+    assert FORMAT.reason(other.pack([1])) == other.reason(report) == "survey"
     for wrong in (bytearray(report), memoryview(report), report.hex(), list(report), None, 5, ""):
-        assert READER.reason(wrong) == "kind"
-    assert READER.reason(b"") == "length"
-    found = {READER.reason(b"\2"), "survey", "kind", "length", "padding", "range"}
+        assert FORMAT.reason(wrong) == "kind"
+    assert FORMAT.reason(b"") == "length"
+    found = {FORMAT.reason(b"\2"), "survey", "kind", "length", "padding", "range"}
     assert found == set(REASONS)
 
 
@@ -94,19 +87,19 @@ def test_padding_has_as_many_bits_as_are_left(bits):
     if bits > 1:
         flips = Threshold(bits + 1, (W // 3,) * bits)
         text = manifest(field(integer(high=bits), {"kind": "line", "epsilon": "9"}, flips))
-    read = Manifest.parse(text)
-    report, reader = ReportFormat(read).pack([(1 << bits) - 1]), reader_of(read)
-    assert reader.reason(report) == ""
+    report_format = ReportFormat(Manifest.parse(text))
+    report = report_format.pack([(1 << bits) - 1])
+    assert report_format.reason(report) == ""
     for bit in range(bits, 8):
-        assert reader.reason(report[:-1] + bytes([report[-1] | 1 << bit])) == "padding"
+        assert report_format.reason(report[:-1] + bytes([report[-1] | 1 << bit])) == "padding"
 
 
 def test_all_integers_of_a_field_are_possible_or_out_of_range():
     for size in (2, 3, 5, 8):
         text = manifest(simple(integer(high=size - 1)))
-        read = Manifest.parse(text)
+        report_format = ReportFormat(Manifest.parse(text))
         bits = RandomizedResponse(size, 1).bits
-        reasons = [reader_of(read).reason(ReportFormat(read).pack([y])) for y in range(1 << bits)]
+        reasons = [report_format.reason(report_format.pack([y])) for y in range(1 << bits)]
         assert reasons == [""] * size + ["range"] * ((1 << bits) - size)
 
 
@@ -125,7 +118,7 @@ def test_devices_send_reports_that_are_accepted_and_can_be_read_back():
     for _ in range(20):
         positions = [rng.randrange(one.distribution.size) for one in fields]
         report = device.randomize(positions, Words())
-        assert reader_of(device.manifest).reason(report) == ""
+        assert device._format.reason(report) == ""
         rest, parts = content(report), []
         for one in fields:
             parts.append(rest & (1 << one.bits) - 1)

@@ -109,8 +109,11 @@ def test_points_of_all_values_are_within_rounding_of_the_exact_position():
 def test_public_weights_are_the_bits_of_the_double():
     for value in (0.5, 1.0, 3.0, 2.718281828):
         bits = PUBLIC.position(value)
+        assert PUBLIC.is_possible(bits)
         assert np.uint64(bits).view(np.float64) == value
     below, above = math.nextafter(0.5, 0), math.nextafter(3, 4)
+    for value in (below, above, math.nan, math.inf, -math.inf, -1.0):
+        assert not PUBLIC.is_possible(int(np.float64(value).view(np.uint64)))
     assert [reason(PUBLIC, v) for v in (below, above)] == ["range", "range"]
 
 

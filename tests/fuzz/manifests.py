@@ -15,7 +15,7 @@ from metricldp_core.canonical import canonical
 from metricldp_core.exact import at_most_exp
 from metricldp_core.guarantee import sentences
 from metricldp_core.random_words import Words
-from readers import reader_of
+from metricldp_core.report import ReportFormat
 
 AT_ONCE = 500
 _SMALL = 12
@@ -72,7 +72,7 @@ def one(text, seed=0):
     words = (k * 0x9E3779B97F4A7C15 + seed & (1 << 64) - 1 for k in range(1 << 20))
     given = Words(lambda count: b"".join(next(words).to_bytes(8) for _ in range(count // 8)))
     report = device.randomize(positions, given)
-    if reason := reader_of(manifest).reason(report):
+    if reason := ReportFormat(manifest).reason(report):
         raise Wrong(f"a report of the device is rejected: {reason}")
 
 

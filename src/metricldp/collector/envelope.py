@@ -25,8 +25,8 @@ from metricldp.collector.blind import Blind
 from metricldp.collector.database import DIGEST, MARK
 from metricldp.collector.proofs import SERIAL, Anybody, Invited, Proof
 from metricldp.reports.bytes import sound
-from metricldp.reports.one import ReportReader
 from metricldp.survey.agreement import Agreement
+from metricldp_core.report import ReportFormat
 
 LARGEST = 1 << 20
 """Bytes of a body."""
@@ -72,7 +72,7 @@ class Envelope:
     ) -> None:
         self._survey, self.number, self._proof, self._window = survey, number, proof, window
         self._most = most
-        self._format = ReportReader(survey.client_manifest, survey.fields.values())
+        self._format = ReportFormat(survey.client_manifest)
         self._head = SERIAL + proof.size
         self.size = self._head + self._format.size
         """Bytes of a record."""

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from metricldp.basics.errors import InvalidReportError
 from metricldp.channels import Column
 from metricldp.reports.arrow import batches, check_table, to_table
-from metricldp.reports.one import ReportReader
 from metricldp.survey.agreement import Agreement
 from metricldp_core.manifest import FORMAT
 from metricldp_core.report import HEADER_BYTES, ReportFormat
@@ -86,7 +85,7 @@ def judged(
     ).reshape(-1, size)
     columns, reasons = _faults(survey, rows)
     blame = np.full(len(blobs), "", dtype=object)
-    reports = ReportReader(survey.client_manifest, survey.fields.values())
+    reports = ReportFormat(survey.client_manifest)
     for at in np.flatnonzero(~whole).tolist():
         blame[at] = reports.reason(blobs[at])
     why = np.full(len(rows), "", dtype=object)

@@ -53,6 +53,15 @@ class ChannelDistribution(Distribution):
     def largest_ratio(self) -> Fraction:
         return self.ratio(0, 1) if self.invariance == "all" else CERTAIN
 
+    def is_possible(self, report: int) -> bool:
+        fields = [self.channel.field] if self._sizes is None else self.channel.fields.values()
+        for field in fields:
+            impossible = field.impossible()
+            if impossible is not None and impossible(report & (1 << field.bits) - 1):
+                return False
+            report >>= field.bits
+        return True
+
     def to_data(self) -> dict[str, Any]:
         data: dict[str, Any] = self.channel.law()
         return {"kind": data.pop("law"), **data}
