@@ -79,10 +79,11 @@ const ratioOf = (a, b) => (b ? [a, b] : a ? CERTAIN : ONE);
 /** The larger of a / b and b / a; CERTAIN if just one of them is 0. */
 const quotient = (a, b) => (a < b ? ratioOf(b, a) : ratioOf(a, b));
 
-/** The nearest double of a fraction that is not negative. */
+/** The double next to a fraction: integers are rounded once, with a last bit for the remainder. */
 function toNumber([n, d]) {
-  const shift = BigInt(Math.max(bitLength(d) - bitLength(n) + 66, 0));
-  return Number((n << shift) / d) / 2 ** Number(shift);
+  if (n < 0n) return -toNumber([-n, d]);
+  const shift = BigInt(Math.max(bitLength(d) - bitLength(n) + 66, 0)), scaled = n << shift, quotient = scaled / d;
+  return Number(quotient | BigInt(quotient * d < scaled)) / 2 ** Number(shift);
 }
 
 let bounds, boundsOf;
@@ -473,9 +474,9 @@ function unary(entry) {
  * long as a draw with probability block succeeds. No tail is tabulated, so no probability is
  * rounded to zero.
  *
- * Drawn: a word for each digit; words for the blocks until one fails or the noise leaves the
- * domain from any position; one word for the sign; one word for zero. The words do not depend on
- * the position.
+ * Drawn: a word for each digit; a word for each of floor(size / 2^J) + 1 blocks, of which those
+ * before the first failure count, as noise of size or more is clipped from every position; one
+ * word for the sign; one word for zero. So the number of words is the same for every report.
  *
  * Ratio: adding noise that differs by d moves along d steps of the noise's distribution, and
  * clipping is applied to what was drawn, so it cannot raise a ratio. The ratio is at most
@@ -488,7 +489,7 @@ function geometric(entry, most = MOST_POSITIONS) {
   charge(32); // its ratio
   const size = entry("size", integer(2, most)), zero = entry("zero", POSSIBLE), block = entry("block", POSSIBLE);
   const digits = entry("digits", list(PROBABILITY, 0, 63)), length = 2 ** digits.length;
-  if (block > WORD >> 1n) reject("block"); // a draw could read many words
+  charge(Math.floor(size / length / 4)); // the words of a draw
   let step = ONE, ones = 1n, zeros = 1n;
   for (const digit of digits) {
     step = larger(step, quotient(ones * (WORD - digit), zeros * digit));
@@ -505,7 +506,8 @@ function geometric(entry, most = MOST_POSITIONS) {
     draw(position, words) {
       let magnitude = 1; // beyond 2^53, where numbers are rounded, every position is clipped
       digits.forEach((digit, j) => (magnitude += words.below(digit) * 2 ** j));
-      for (let k = 0; k * length <= size && words.below(block); k++) magnitude += length;
+      let grows = 1;
+      for (let k = 0; k * length <= size; k++) magnitude += length * (grows &= words.below(block));
       const sign = 1 - 2 * Number(words.bits(1)), noise = magnitude * sign * (1 - words.below(zero));
       return Math.min(Math.max(position + noise, 0), size - 1);
     },
@@ -1070,9 +1072,11 @@ const DOMAINS = {
     if (given) return given.some((edge, k) => edge <= given[k - 1]) ? reject("edges") : bins(given, false, true);
     const { low, high } = ends(entry), points = entry("points", COUNT, 0);
     if (points) return { low, high, size: points, stochastic: true };
-    const size = entry("bins", COUNT), width = (high - low) / size;
+    const size = entry("bins", COUNT), [first, unit] = decimalOf(low), [end, endUnit] = decimalOf(high);
     charge(size >> 2); // its edges
-    return bins([...range(size).map((k) => k * width + low), high], cyclic(entry));
+    // low + k (high - low) / size with low and high as decimals, rounded once.
+    const start = first * endUnit, width = end * unit - start, parts = BigInt(size), below = unit * endUnit * parts;
+    return bins(range(size + 1).map((k) => toNumber([start * parts + BigInt(k) * width, below])), cyclic(entry));
   },
   weight: (entry) => ({ ...ends(entry), ...(entry("private", flag, false) ? { size: 2, stochastic: true } : { isPublic: true }) }),
   categorical,
@@ -1088,6 +1092,7 @@ const domain = oneOf(DOMAINS, (made, kind, entry) => {
   if (name.includes("=") || (optional && (isResponse || isPublic))) reject("name");
   if (within && (ratio || !["integer", "continuous", "ordinal"].includes(kind))) reject("within");
   if (ratio && !((edges || kind === "integer") && low > 0)) reject("ratio");
+  if (ratio) charge(made.size * 4); // its sentence
   return { ...made, kind, name, optional, within, ratio };
 });
 
@@ -1136,7 +1141,7 @@ function positionOf(domain, value, clip) {
   if (nearest !== value && (cyclic || !clip)) fail("range");
   value = Number(nearest);
   if (whole) return value - low;
-  if (edges) return Math.min(bisect(edges, value), size) - 1;
+  if (edges) return cyclic ? (bisect(edges, value) - 1) % size : Math.min(bisect(edges, value), size) - 1;
   if (isPublic) return new BigUint64Array(Float64Array.of(value).buffer)[0];
   const steps = ((value - low) / (high - low)) * (size - 1), left = Math.min(Math.floor(steps), size - 2);
   return left * UNITS + Math.min(Math.max(rounded((steps - left) * UNITS), 0), UNITS);
@@ -1280,6 +1285,9 @@ function certify({ fields }) {
 // the two. Factors and epsilons are rounded up, so no sentence is stronger than the guarantee. There
 // is no other source of such sentences: certificates, explanations, consent texts and the page of a
 // client all use these.
+//
+// Values are decimals of at most 15 digits. Values that are rounded at random to points count as
+// multiples of 2^-32 of the step between points, to which the device rounds them first.
 
 /** From this epsilon on factors are written as powers of e. */
 const LARGEST_FACTOR = 13;
@@ -1353,9 +1361,12 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
   /** The largest epsilon of two values that attribute k calls close. */
   const largestClose = (k) => {
     const domain = domains[k], { cyclic, size, within } = domain, distance = along(k);
-    if (stochastic) return distance(smaller(over(decimalOf(within), spread(domain, size - 1)), whole(size - 1)));
+    if (stochastic) {
+      const apart = over(decimalOf(within), spread(domain, size - 1)), rounding = metric.steps ? [1n, BigInt(UNITS)] : ZERO;
+      return distance(smaller(plus(apart, rounding), whole(size - 1))); // positions are rounded
+    }
     const last = lastClose(domain), steps = highest(last.map((end, x) => end - x));
-    if (farthest) return last.flatMap((end, x) => range(end - x).map((apart) => metric.distance(x, x + apart + 1))).reduce(larger, ZERO);
+    if (farthest) return last.flatMap((end, x) => range(cyclic ? steps : end - x).map((apart) => metric.distance(x, (x + apart + 1) % size))).reduce(larger, ZERO);
     // All other metrics depend on the number of steps alone.
     if (at) return distance(ring ? Math.min(steps, size >> 1) : steps);
     return range(steps + 1).flatMap((apart) => (cyclic && apart ? [apart, size - apart] : apart)).map(distance).reduce(larger);
@@ -1365,7 +1376,8 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
   const closeValues = (k) => {
     const { name, names, within, ratio } = domains[k], [, rest = ""] = ratio.split("."), another = `one ${name} as for another `;
     if (within) return [`${another}within ${grouped(within, 5)}${names ? (within === "1" ? " level" : " levels") : ""}`, largestClose(k)];
-    if (ratio) return [`${another}that differs by ${plain(BigInt(ratio.replace(".", "")), rest.length - 2)} %`, largestClose(k)];
+    const percent = () => plain(BigInt(ratio.replace(".", "")), rest.length - 2);
+    if (ratio) return [`one ${name} as for another, if the larger is at most ${percent()} % above the smaller`, largestClose(k)];
     // The closest two values, or the sensitive ones.
     const { limit, pairs } = strictest(metric.groups()), [closest] = pairs(), { sensitive = [] } = metric, more = sensitive.length - MOST_LISTED;
     const labels = (positions) => positions.map((position) => label(only, position)), listed = labels(sensitive.slice(0, MOST_LISTED)).join(", ");
@@ -1380,12 +1392,12 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
    * value, and whether there is one.
    */
   const noResponse = () => {
-    const last = only.size - 1, distance = along(0);
+    const last = only.size - 1, distance = along(0), middle = positionOf(only);
     let far = largest;
-    if (stochastic && at) far = distance([BigInt(last), 2n]);
-    else if (farthest || (at && !ring)) {
-      const middle = positionOf(only);
-      far = farthest ? farthest(middle) : larger(distance(middle), distance(last - middle));
+    if (farthest) far = farthest(middle);
+    else if (at && !ring) {
+      const place = stochastic ? [BigInt(middle), BigInt(UNITS)] : whole(middle);
+      far = larger(distance(place), distance(minus(whole(last), place)));
     }
     return plus(smaller(far, across), guaranteeOf(response).across);
   };
@@ -1427,7 +1439,8 @@ function sentences(manifest) {
     return domains[1] ? [...each, `${group}: A report is ${likely(guarantee.across)} for one respondent as for another who differs in these attributes alone.`] : each;
   });
   for (const { distribution, name } of manifest.fields) if (!distribution) lines.push(`${name}: The value is sent without protection.`);
-  return [...lines, `All attributes together: A report is ${likely(together)} for one respondent as for another (epsilon ${roundedUp(together)}).`];
+  const which = manifest.fields.every(({ distribution }) => distribution) ? "All" : "All private";
+  return [...lines, `${which} attributes together: A report is ${likely(together)} for one respondent as for another (epsilon ${roundedUp(together)}).`];
 }
 
 // device.js

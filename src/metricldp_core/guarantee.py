@@ -4,6 +4,9 @@ A factor says how many times as likely a report can be for one value as for anot
 the two. Factors and epsilons are rounded up, so no sentence is stronger than the guarantee. There
 is no other source of such sentences: certificates, explanations, consent texts and the page of a
 client all use these.
+
+Values are decimals of at most 15 digits. Values that are rounded at random to points count as
+multiples of 2^-32 of the step between points, to which the device rounds them first.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from metricldp_core.exact import (
 )
 from metricldp_core.manifest import Field, Manifest
 from metricldp_core.metrics import Graph, Line, Uniform, strictest
+from metricldp_core.random_words import FRACTION_BITS
 from metricldp_core.values import Bins, Domain, Names, Points, Response, WholeNumbers
 
 LARGEST_FACTOR = 13
@@ -90,7 +94,8 @@ def close_values(field: Field, k: int = 0) -> tuple[str, Fraction] | None:
         epsilon = close_epsilon(field, k)
     elif domain.ratio is not None:
         percent = Decimal(domain.ratio).scaleb(2, _EXACT).normalize(_EXACT)
-        words = f"one {domain.name} as for another that differs by {percent:f} %"
+        words = f"one {domain.name} as for another, if the larger is at most "
+        words += f"{percent:f} % above the smaller"
         epsilon = close_epsilon(field, k)
     elif len(field.domains) > 1 or field.stochastic:
         return None
@@ -121,17 +126,24 @@ def close_epsilon(field: Field, k: int) -> Fraction:
     domain, metric, distance = field.domains[k], field.metric, _along(field, k)
     if isinstance(domain, Points):
         step = (decimal_of(domain.high) - decimal_of(domain.low)) / (domain.points - 1)
-        return distance(0, min(Fraction(domain.within or 0) / step, domain.points - 1))
+        difference = Fraction(domain.within or 0) / step
+        if isinstance(metric, Line) and metric.width == 1:
+            difference += Fraction(1, 1 << FRACTION_BITS)  # positions are rounded
+        return distance(0, min(difference, domain.points - 1))
     last = _last_close(domain)
+    steps = max(end - x for x, end in enumerate(last))
+    cyclic = getattr(domain, "cyclic", False)
     if isinstance(metric, Graph):
-        pairs = ((x, other) for x, end in enumerate(last) for other in range(x + 1, end + 1))
+        reaches = [steps if cyclic else end - x for x, end in enumerate(last)]
+        pairs = (
+            (x, (x + d) % domain.size) for x, far in enumerate(reaches) for d in range(1, far + 1)
+        )
         return max((metric.distance(x, other) for x, other in pairs), default=Fraction(0))
     # All other metrics depend on the number of steps alone.
-    steps = max(end - x for x, end in enumerate(last))
     if isinstance(metric, Line):
         return metric.at(min(steps, domain.size // 2) if metric.ring else steps)
     apart = {*range(steps + 1)}
-    if getattr(domain, "cyclic", False):
+    if cyclic:
         apart |= {domain.size - d for d in apart if d}
     return max(distance(0, d) for d in apart)
 
@@ -194,16 +206,14 @@ def no_response(field: Field, response: Field) -> Fraction:
     value, and whether there is one.
     """
     domain, metric, distance = field.domains[0], field.metric, _along(field, 0)
-    last = domain.size - 1
+    middle = domain.position(domain.middle)
     if isinstance(metric, Uniform) or (isinstance(metric, Line) and metric.ring):
         far = metric.largest()
-    elif field.stochastic:
-        far = distance(0, Fraction(last, 2))
+    elif isinstance(metric, Graph):
+        far = metric.step * max(metric.distances_from(middle))
     else:
-        middle = domain.position(domain.middle)
-        far = max(distance(middle, 0), distance(middle, last))
-        if isinstance(metric, Graph):
-            far = metric.step * max(metric.distances_from(middle))
+        place = Fraction(middle, 1 << FRACTION_BITS) if field.stochastic else middle
+        far = max(distance(place, 0), distance(place, domain.size - 1))
     return min(far, largest_epsilon(field)) + largest_epsilon(response)
 
 
@@ -260,10 +270,9 @@ def sentences(manifest: Manifest) -> list[str]:
         if field.distribution is None:
             found.append(f"{field.name}: {PUBLIC}")
     together = total_epsilon(manifest)
-    found.append(
-        f"All attributes together: A report is {times(together)} for one respondent as for another "
-        f"(epsilon {rounded_up(together)})."
-    )
+    private = "private " * any(field.distribution is None for field in manifest.fields)
+    text = f"A report is {times(together)} for one respondent as for another"
+    found.append(f"All {private}attributes together: {text} (epsilon {rounded_up(together)}).")
     return found
 
 

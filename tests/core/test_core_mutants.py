@@ -150,7 +150,7 @@ MUTANTS = {
     "no noise above the digits": (
         distributions.Geometric,
         "noise",
-        "magnitude += length",
+        "magnitude += length * grows",
         "pass",
         draws(distributions.Geometric),
     ),

@@ -77,9 +77,28 @@ def test_bins_hold_their_lower_edge_and_the_last_one_both(bins):
     assert [reason(bins, v, clip=True) for v in beyond] == [bins.size - 1, 0]
 
 
-def test_edges_of_equal_bins_are_multiples_in_double_arithmetic():
-    assert TENTHS.edges == (*(k * 0.1 + 0.0 for k in range(10)), 1.0)
-    assert TENTHS.edges[3] == 0.30000000000000004
+def test_edges_of_equal_bins_are_the_nearest_doubles():
+    assert TENTHS.edges == (*tuple(float(f"0.{k}") for k in range(10)), 1.0)
+    for low, high, bins in ((0, 1, 49), (-1, 1, 20), (0.1, 0.7, 6), (-1e300, 1e300, 3), (5, 6, 7)):
+        exact = [
+            Fraction(str(low)) + k * (Fraction(str(high)) - Fraction(str(low))) / bins
+            for k in range(bins + 1)
+        ]
+        assert Bins("x", low=low, high=high, bins=bins).edges == tuple(map(float, exact))
+
+
+def test_decimals_a_width_apart_are_in_bins_one_step_apart():
+    for low, high, bins in ((0, 1, 10), (0, 1, 40), (-1, 1, 20), (0, 360, 8)):
+        domain = Bins("x", low=low, high=high, bins=bins)
+        width = Fraction(high - low, bins)
+        for k in range(10 * bins - 9):
+            one, other = (float(low + width * part / 10) for part in (k, k + 10))
+            assert domain.position(other) - domain.position(one) <= 1
+
+
+def test_high_of_a_circle_is_low():
+    clock = Bins("hour", low=0, high=360, bins=8, cyclic=True)
+    assert [clock.position(v) for v in (0, 44.9, 45, 359.9, 360)] == [0, 0, 1, 7, 0]
 
 
 def check_points():

@@ -44,10 +44,11 @@ export const ratioOf = (a, b) => (b ? [a, b] : a ? CERTAIN : ONE);
 /** The larger of a / b and b / a; CERTAIN if just one of them is 0. */
 export const quotient = (a, b) => (a < b ? ratioOf(b, a) : ratioOf(a, b));
 
-/** The nearest double of a fraction that is not negative. */
+/** The double next to a fraction: integers are rounded once, with a last bit for the remainder. */
 export function toNumber([n, d]) {
-  const shift = BigInt(Math.max(bitLength(d) - bitLength(n) + 66, 0));
-  return Number((n << shift) / d) / 2 ** Number(shift);
+  if (n < 0n) return -toNumber([-n, d]);
+  const shift = BigInt(Math.max(bitLength(d) - bitLength(n) + 66, 0)), scaled = n << shift, quotient = scaled / d;
+  return Number(quotient | BigInt(quotient * d < scaled)) / 2 ** Number(shift);
 }
 
 let bounds, boundsOf;

@@ -4,10 +4,14 @@
 // the two. Factors and epsilons are rounded up, so no sentence is stronger than the guarantee. There
 // is no other source of such sentences: certificates, explanations, consent texts and the page of a
 // client all use these.
+//
+// Values are decimals of at most 15 digits. Values that are rounded at random to points count as
+// multiples of 2^-32 of the step between points, to which the device rounds them first.
 
 import { highest, prod, range } from "./distributions.js";
 import { CERTAIN, ONE, atMost, ceilOf, decimalOf, expBounds, floorOf, larger, logBound, logOf, minus, over, plus, shifted, smaller, times, toNumber, whole } from "./exact.js";
 import { strictest } from "./metrics.js";
+import { UNITS } from "./random_words.js";
 import { label, positionOf } from "./values.js";
 
 /** From this epsilon on factors are written as powers of e. */
@@ -82,9 +86,12 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
   /** The largest epsilon of two values that attribute k calls close. */
   const largestClose = (k) => {
     const domain = domains[k], { cyclic, size, within } = domain, distance = along(k);
-    if (stochastic) return distance(smaller(over(decimalOf(within), spread(domain, size - 1)), whole(size - 1)));
+    if (stochastic) {
+      const apart = over(decimalOf(within), spread(domain, size - 1)), rounding = metric.steps ? [1n, BigInt(UNITS)] : ZERO;
+      return distance(smaller(plus(apart, rounding), whole(size - 1))); // positions are rounded
+    }
     const last = lastClose(domain), steps = highest(last.map((end, x) => end - x));
-    if (farthest) return last.flatMap((end, x) => range(end - x).map((apart) => metric.distance(x, x + apart + 1))).reduce(larger, ZERO);
+    if (farthest) return last.flatMap((end, x) => range(cyclic ? steps : end - x).map((apart) => metric.distance(x, (x + apart + 1) % size))).reduce(larger, ZERO);
     // All other metrics depend on the number of steps alone.
     if (at) return distance(ring ? Math.min(steps, size >> 1) : steps);
     return range(steps + 1).flatMap((apart) => (cyclic && apart ? [apart, size - apart] : apart)).map(distance).reduce(larger);
@@ -94,7 +101,8 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
   const closeValues = (k) => {
     const { name, names, within, ratio } = domains[k], [, rest = ""] = ratio.split("."), another = `one ${name} as for another `;
     if (within) return [`${another}within ${grouped(within, 5)}${names ? (within === "1" ? " level" : " levels") : ""}`, largestClose(k)];
-    if (ratio) return [`${another}that differs by ${plain(BigInt(ratio.replace(".", "")), rest.length - 2)} %`, largestClose(k)];
+    const percent = () => plain(BigInt(ratio.replace(".", "")), rest.length - 2);
+    if (ratio) return [`one ${name} as for another, if the larger is at most ${percent()} % above the smaller`, largestClose(k)];
     // The closest two values, or the sensitive ones.
     const { limit, pairs } = strictest(metric.groups()), [closest] = pairs(), { sensitive = [] } = metric, more = sensitive.length - MOST_LISTED;
     const labels = (positions) => positions.map((position) => label(only, position)), listed = labels(sensitive.slice(0, MOST_LISTED)).join(", ");
@@ -109,12 +117,12 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
    * value, and whether there is one.
    */
   const noResponse = () => {
-    const last = only.size - 1, distance = along(0);
+    const last = only.size - 1, distance = along(0), middle = positionOf(only);
     let far = largest;
-    if (stochastic && at) far = distance([BigInt(last), 2n]);
-    else if (farthest || (at && !ring)) {
-      const middle = positionOf(only);
-      far = farthest ? farthest(middle) : larger(distance(middle), distance(last - middle));
+    if (farthest) far = farthest(middle);
+    else if (at && !ring) {
+      const place = stochastic ? [BigInt(middle), BigInt(UNITS)] : whole(middle);
+      far = larger(distance(place), distance(minus(whole(last), place)));
     }
     return plus(smaller(far, across), guaranteeOf(response).across);
   };
@@ -156,5 +164,6 @@ export function sentences(manifest) {
     return domains[1] ? [...each, `${group}: A report is ${likely(guarantee.across)} for one respondent as for another who differs in these attributes alone.`] : each;
   });
   for (const { distribution, name } of manifest.fields) if (!distribution) lines.push(`${name}: The value is sent without protection.`);
-  return [...lines, `All attributes together: A report is ${likely(together)} for one respondent as for another (epsilon ${roundedUp(together)}).`];
+  const which = manifest.fields.every(({ distribution }) => distribution) ? "All" : "All private";
+  return [...lines, `${which} attributes together: A report is ${likely(together)} for one respondent as for another (epsilon ${roundedUp(together)}).`];
 }

@@ -23,6 +23,7 @@
 import { LARGEST_NUMBER, charge, double, flag, integer, list, oneOf, reject, text, textLine } from "./canonical.js";
 import { MOST_POSITIONS, bisect, range } from "./distributions.js";
 import { InvalidValueError } from "./errors.js";
+import { decimalOf, toNumber } from "./exact.js";
 import { UNITS } from "./random_words.js";
 
 const NUMBER = /^[+-]?(inf|infinity|nan|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)$/i;
@@ -56,9 +57,11 @@ const DOMAINS = {
     if (given) return given.some((edge, k) => edge <= given[k - 1]) ? reject("edges") : bins(given, false, true);
     const { low, high } = ends(entry), points = entry("points", COUNT, 0);
     if (points) return { low, high, size: points, stochastic: true };
-    const size = entry("bins", COUNT), width = (high - low) / size;
+    const size = entry("bins", COUNT), [first, unit] = decimalOf(low), [end, endUnit] = decimalOf(high);
     charge(size >> 2); // its edges
-    return bins([...range(size).map((k) => k * width + low), high], cyclic(entry));
+    // low + k (high - low) / size with low and high as decimals, rounded once.
+    const start = first * endUnit, width = end * unit - start, parts = BigInt(size), below = unit * endUnit * parts;
+    return bins(range(size + 1).map((k) => toNumber([start * parts + BigInt(k) * width, below])), cyclic(entry));
   },
   weight: (entry) => ({ ...ends(entry), ...(entry("private", flag, false) ? { size: 2, stochastic: true } : { isPublic: true }) }),
   categorical,
@@ -74,6 +77,7 @@ export const domain = oneOf(DOMAINS, (made, kind, entry) => {
   if (name.includes("=") || (optional && (isResponse || isPublic))) reject("name");
   if (within && (ratio || !["integer", "continuous", "ordinal"].includes(kind))) reject("within");
   if (ratio && !((edges || kind === "integer") && low > 0)) reject("ratio");
+  if (ratio) charge(made.size * 4); // its sentence
   return { ...made, kind, name, optional, within, ratio };
 });
 
@@ -122,7 +126,7 @@ export function positionOf(domain, value, clip) {
   if (nearest !== value && (cyclic || !clip)) fail("range");
   value = Number(nearest);
   if (whole) return value - low;
-  if (edges) return Math.min(bisect(edges, value), size) - 1;
+  if (edges) return cyclic ? (bisect(edges, value) - 1) % size : Math.min(bisect(edges, value), size) - 1;
   if (isPublic) return new BigUint64Array(Float64Array.of(value).buffer)[0];
   const steps = ((value - low) / (high - low)) * (size - 1), left = Math.min(Math.floor(steps), size - 2);
   return left * UNITS + Math.min(Math.max(rounded((steps - left) * UNITS), 0), UNITS);

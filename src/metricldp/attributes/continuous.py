@@ -314,14 +314,15 @@ class Continuous(Interval, OnLine):
     def bin_edges(self) -> npt.NDArray[np.float64]:
         """The size + 1 edges; bin k holds edges[k] <= v < edges[k+1], the last its upper end.
 
-        As they were placed, or in floats k * ((high - low) / bins) + low, and then high itself:
-        part of the format.
+        As they were placed, or as the core computes them.
         """
+        return self._bin_edges
+
+    @cached_property
+    def _bin_edges(self) -> npt.NDArray[np.float64]:
         if self.edges is not None:
             return np.array(self.edges)
-        edges = np.arange(self.size + 1) * ((self.high - self.low) / self.size) + self.low
-        edges[-1] = self.high
-        return np.asarray(edges)
+        return np.array(Bins("", low=self.low, high=self.high, bins=self.size).edges)
 
     def domain_of(self, name: str) -> Bins:
         ends: dict[str, Any] = {"low": self.low, "high": self.high, "cyclic": self.is_cyclic}
@@ -331,7 +332,10 @@ class Continuous(Interval, OnLine):
         return Bins(name, self.optional is not None, **self._close, **ends, **bins)
 
     def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
-        return np.searchsorted(self.bin_edges[1:-1], reals, side="right").astype(np.int64)
+        places = np.searchsorted(self.bin_edges[1:-1], reals, side="right")
+        if self.is_cyclic:
+            places = np.where(reals == self.high, 0, places)
+        return places.astype(np.int64)
 
     @cached_property
     def _edges(self) -> array[float]:
