@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice, product
 
-from facts import is_hexadecimal
-from manifests import (
+from client_manifests import (
     ONE,
     additive,
     bins,
@@ -37,6 +36,7 @@ from manifests import (
     uneven_unary,
     whole,
 )
+from facts import is_hexadecimal
 
 from metricldp.channels.plain_data import manifest_of
 from metricldp_core import InvalidManifestError, Manifest, certify

@@ -13,7 +13,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from manifests import manifests
+from client_manifests import manifests
 from random_manifests import random_manifests
 
 from metricldp_core import Device, InvalidValueError, certify

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from manifests import (
+from client_manifests import (
     bins,
     chain,
     edges,

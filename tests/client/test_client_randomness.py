@@ -10,7 +10,7 @@ from itertools import product
 
 import pytest
 from browsers import HERE
-from manifests import (
+from client_manifests import (
     additive,
     cliff,
     field,

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 from browsers import CLIENT, chromium, node, served, tool
+from client_manifests import manifests
 from facts import broken, facts, random_facts, written
-from manifests import manifests
 
 from metricldp_core.distributions import FIRST, SECOND, SUPPORTED
 from metricldp_core.metrics import KINDS

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 from browsers import HERE
-from manifests import (
+from client_manifests import (
     field,
     geometric,
     lazy,

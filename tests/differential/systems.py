@@ -357,13 +357,16 @@ class Current(Version02):
         return bytes(survey.report(given, memory=memory, **words))[self.header :]
 
     def same_bits(self, survey: Any) -> int:
-        """How many bits of a payload precede the first field that reads other words than in 0.2."""
+        """How many bits of a payload precede the first field that reads other words than in 0.2.
+
+        All bits of its bytes if there is none.
+        """
         count = 0
         for field in survey.client_manifest.fields:
             if field.distribution is not None and field.distribution.kind in OTHER_WORDS:
-                break
+                return count
             count += field.bits
-        return count
+        return -(-count // 8) * 8
 
     def _spec(self, spec: Plain) -> Plain:
         data: Plain = {"attributes": {n: _with_unit(a) for n, a in spec["attributes"].items()}}

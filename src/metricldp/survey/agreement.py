@@ -64,6 +64,8 @@ class Agreement:
 
     attributes: Mapping[str, Attribute]
     """The attributes by name, each with its mechanism fixed."""
+    presentation: Mapping[str, Any]
+    """Titles, texts of questions and long labels, by language; not part of the fingerprint."""
 
     def __init__(
         self,
@@ -76,10 +78,9 @@ class Agreement:
     ) -> None:
         check_attributes(attributes)
         stored = stored or {}
-        self.presentation: Mapping[str, Any] = checked_presentation(
+        self.presentation = checked_presentation(
             {} if presentation is None else presentation, attributes
         )
-        """Titles, texts of questions and long labels, by language; not part of the fingerprint."""
         attributes = _with_answered(attributes)
         self.metric = Lp() if metric is None else metric
         if not isinstance(self.metric, Lp):
