@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from metricldp.basics.errors import InvalidReportError, InvalidSpecError
+from metricldp.metrics.base import generating_count
 from metricldp.reports.bytes import pack, unpack
 from metricldp.survey.agreement import Agreement
 from metricldp_core.canonical import canonical
@@ -112,11 +113,12 @@ def manifest_vector(manifest: Manifest, **lists: Any) -> dict[str, Any]:
 
 def certificate(manifest: Manifest) -> list[dict[str, Any]]:
     """The numbers of the proof of each private field."""
+    metrics = {field.name: field.point_metric for field in manifest.fields}
     return [
         {
             "field": proof.name,
             "distribution": proof.kind,
-            "pairs": proof.count,
+            "pairs": generating_count(metrics[proof.name]),
             "tightest": [proof.tightest.x, proof.tightest.other],
             "loss": float(f"{proof.tightest.loss:.9g}"),
             "allowed": float(f"{proof.tightest.limit.allowed:.9g}"),

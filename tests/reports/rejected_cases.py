@@ -185,7 +185,7 @@ UNREADABLE = [
     ("a weight in a group", "group", "fields.0.attributes.2",
      {"high": 1, "kind": "weight", "low": 0, "name": "w"}, "cannot be randomized jointly"),
     # Metrics
-    ("an unknown metric", "geometric", M + "kind", "circle", "a metric 'circle' that is not supp"),
+    ("an unknown metric", "geometric", M + "kind", "circle", "a kind 'circle' that is not supp"),
     ("epsilon as a number", "geometric", M + "epsilon", 1, "needs epsilon, a positive fraction"),
     ("epsilon 0", "geometric", M + "epsilon", "0", "needs epsilon, a positive fraction"),
     ("epsilon below 0", "geometric", M + "epsilon", "-1", "needs epsilon, a positive fraction"),

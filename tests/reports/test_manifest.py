@@ -250,7 +250,7 @@ def test_baselines_are_named_and_rejected_by_devices(tmp_path, survey):
         assert name.startswith(names)
         saved = str(save(baseline, tmp_path / "a.client.json"))
         assert f"devices do not support '{name}'" in saved
-        with pytest.raises(InvalidManifestError, match=f"a distribution '{name}' that is not supp"):
+        with pytest.raises(InvalidManifestError, match=f"a kind '{name}' that is not supp"):
             Device(baseline.manifest())
 
 
