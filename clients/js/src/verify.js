@@ -49,7 +49,7 @@ export function certify({ fields }) {
       }
     }
     left -= work(count) + PAIR * count;
-    if (left < 0) reject(`the proof of ${name} has too many steps`);
+    if (left < 0) reject(`steps of ${name}`);
     const proved = pairs.map(([limit, far, pair]) => {
       const ratio = far ? bound : distribution.ratio(...pair);
       return { loss: logOf(ratio), allowed: limit.allowed(), holds: limit.allows(ratio) };
