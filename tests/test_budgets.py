@@ -65,7 +65,7 @@ BUDGETS = {
         "explain excepts reports from one memory",
     ),
     "src/metricldp_core": (
-        1_959,
+        1_962,
         0,
         "new, and the goal is 1,400: distributions, metrics, proofs, domains, formats, the device; "
         "replaces parts of other folders",

@@ -241,7 +241,7 @@ let left = 0;
 /** Count what takes about as long as to read so many items of a list. */
 function charge(items) {
   left -= items;
-  if (left < 0) reject("too many items");
+  if (left < 0) reject("items");
 }
 
 /** The data of a JSON text, of which a new count begins. */
@@ -291,8 +291,12 @@ const list = (check, least, most) => (values) => {
 
 const text = (value) => (typeof value === "string" ? value : undefined);
 
-/** A line of text: of separators only the space, and no control, format or unknown characters. */
-const textLine = (value) => (text(value) && /^ *[^\p{C}\p{Z}]( |[^\p{C}\p{Z}])*$/u.test(value) ? value : undefined);
+/**
+ * A line of text: not blank, and without controls, surrogates, separators of lines and controls of
+ * writing direction. No later version of Unicode changes these sets.
+ */
+const textLine = (value) =>
+  text(value) && /\P{Zs}/u.test(value) && !/[\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u.test(value) ? value : undefined;
 
 /** A key that is there only if it is true. */
 const flag = (value) => value === true || undefined;
@@ -1189,7 +1193,8 @@ function fits({ at, grid, kind, ring }, [{ cyclic, size, stochastic }, ...others
 
 /** Read a manifest; whatever is unknown, missing or too large throws an error. */
 function parse(text, fingerprint) {
-  if (text.length > LONGEST_MANIFEST) reject("too long");
+  // Code points are counted, of which each has one or two units.
+  if ([...text.slice(0, 2 * LONGEST_MANIFEST + 1)].length > LONGEST_MANIFEST) reject("length");
   const data = parsed(text), read = object((entry) => entry("metricldp", integer(FORMAT, FORMAT)) && entry("fields", list(field, 1, 2 * MOST_ATTRIBUTES)));
   const fields = read(data) || reject("JSON"), domains = fields.flatMap(({ domains }) => domains);
   const namesOf = (test) => domains.filter(test).map(({ name }) => name), names = namesOf(({ isResponse }) => !isResponse);
@@ -1198,7 +1203,7 @@ function parse(text, fingerprint) {
   const different = (list) => new Set(list).size === list.length;
   if (!different(names) || !different(fields.map(({ name }) => name)) || optional.join("=") !== responses.join("=")) reject("names");
   if (names.length > MOST_ATTRIBUTES || fields.every(({ distribution }) => !distribution) || bits > MOST_BITS) reject("fields");
-  if (JSON.stringify(data) !== text) reject("canonical form");
+  if (JSON.stringify(data) !== text) reject("form");
   return { fields, fingerprint, bits, names, optional: optional[0] };
 }
 
@@ -1264,7 +1269,7 @@ function certify({ fields }) {
       }
     }
     left -= work(pairs.length) + PAIR * pairs.length;
-    if (left < 0) reject(`the proof of ${name} has too many steps`);
+    if (left < 0) reject(`steps of ${name}`);
     const proved = pairs.map(([limit, one, pair]) => {
       const ratio = one ? bound : distribution.ratio(...pair);
       return { loss: logOf(ratio), allowed: limit.allowed(), holds: limit.allows(ratio) };
@@ -1507,7 +1512,7 @@ function deviceOf(manifest) {
 // client.js
 //
 // The client: a survey in a browser, with storage, sending, invites and a privacy accountant.
-// Browsers, and node from version 19 on. No dependencies. The formats are in docs/formats.md.
+// Browsers, and node from version 19 on. No dependencies. The formats are in docs/specification.md.
 
 const KEY = "metricldp";
 

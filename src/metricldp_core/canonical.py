@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from metricldp_core.errors import InvalidManifestError
 
@@ -25,6 +25,11 @@ LARGEST_FRACTION = 1 << 40
 _WORD = re.compile("[0-9a-f]{16}")
 _DECIMAL = re.compile(r"(?=.*[1-9])(0|[1-9][0-9]{0,19})(\.[0-9]{0,19}[1-9])?")
 _FRACTION = re.compile("[1-9][0-9]{0,1999}(/[1-9][0-9]{0,1999})?")
+_NOT_IN_LINES = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Controls, separators of lines, controls of writing direction, surrogates. The list is explicit
+because `str.isprintable` depends on the version of Unicode."""
 
 
 def canonical(data: Any) -> str:
@@ -89,6 +94,11 @@ def _no_constant(name: str) -> NoReturn:
     raise InvalidManifestError(f"not valid JSON: it has {name}")
 
 
+def is_line(text: object) -> TypeGuard[str]:
+    """Whether this is a line of text: not blank, without line breaks and control characters."""
+    return isinstance(text, str) and bool(text.strip()) and not _NOT_IN_LINES.search(text)
+
+
 class Entry:
     """One object of a manifest: each key is read once, with its type and limits.
 
@@ -144,7 +154,7 @@ class Entry:
 
     def text(self, key: str) -> str:
         found = self.any(key)
-        if not isinstance(found, str) or not found.strip() or not found.isprintable():
+        if not is_line(found):
             self.reject(f"needs {key}, a line of text")
         return found
 

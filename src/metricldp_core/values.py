@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, NoReturn, Self
 
-from metricldp_core.canonical import LARGEST_NUMBER, Entry
+from metricldp_core.canonical import LARGEST_NUMBER, Entry, is_line
 from metricldp_core.distributions import MOST_POSITIONS
 from metricldp_core.errors import InvalidValueError
 from metricldp_core.exact import decimal_of
@@ -321,9 +321,7 @@ class Names(Domain):
     @classmethod
     def read(cls, entry: Entry, kind: str, **common: Any) -> Self:
         names = entry.list("names", 2, _MOST_NAMES)
-        if len(set(map(str, names))) < len(names) or not all(
-            isinstance(text, str) and text.strip() and text.isprintable() for text in names
-        ):
+        if len(set(map(str, names))) < len(names) or not all(map(is_line, names)):
             entry.reject("needs names, different lines of text")
         ordered = kind == "ordinal"
         cyclic = entry.true("cyclic") if ordered else False

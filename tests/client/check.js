@@ -54,9 +54,9 @@ export function check({ facts = [], changes = [] }) {
       same("certificates", true, agrees, JSON.stringify([certificates[k], proof]) + text);
     });
     if (proofs.length !== certificates.length) wrong.push(`proofs of ${text}`);
-    for (const { response, words: digits, report, memory, remembered } of reports) {
+    for (const { response, clip, words: digits, report, memory, remembered } of reports) {
       const [words, left] = given(digits), own = memory && { ...memory };
-      const actual = attempted(() => device.randomize(device.positions(revived(response)), words, own));
+      const actual = attempted(() => device.randomize(device.positions(revived(response), clip), words, own));
       const rest = left.length ? " with words left over" : "";
       same("reports", report, actual + rest, text + JSON.stringify(response));
       if (own && sorted(own) !== sorted(remembered)) wrong.push(`memory ${sorted(own)} in place of ${sorted(remembered)}`);

@@ -20,6 +20,7 @@ from metricldp_core import Device, InvalidValueError, certify
 from metricldp_core.distributions import Memoised
 from metricldp_core.exact import WORD
 from metricldp_core.guarantee import sentences
+from metricldp_core.manifest import Manifest
 from metricldp_core.random_words import Words
 from metricldp_core.values import Names, Response, WholeNumbers
 
@@ -205,6 +206,19 @@ def random_facts(count: int, seed=1) -> Iterator[dict]:
             "reports": [],
             "values": [],
         }
+
+
+def fact_of_vector(vector) -> dict:
+    """What a file of vectors has about a manifest, but for reports that are rejected."""
+    rejected = vector.get("rejected_values", ())
+    return {
+        "manifest": vector["manifest"],
+        "fingerprint": vector["fingerprint"],
+        "sentences": vector["guarantee"],
+        "certificates": certificates(Manifest.parse(vector["manifest"])),
+        "reports": vector.get("reports", []),
+        "values": [{**one, "rejected": one["reason"]} for one in rejected],
+    }
 
 
 def is_hexadecimal(word):

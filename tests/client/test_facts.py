@@ -6,9 +6,9 @@ import subprocess
 from collections import Counter
 
 import pytest
-from browsers import CLIENT, chromium, node, served, tool
+from browsers import CLIENT, ROOT, chromium, node, served, tool
 from client_manifests import manifests
-from facts import broken, facts, random_facts, written
+from facts import broken, fact_of_vector, facts, random_facts, written
 
 from metricldp_core.distributions import FIRST, SECOND, SUPPORTED
 from metricldp_core.metrics import KINDS
@@ -43,6 +43,21 @@ def test_facts_agree_in_node(tmp_path):
     assert (result["differ"], result["wrong"]) == (0, [])
     assert result["counts"] == {**counted(data), "changes": 0}
     assert result["count"] > 5_000
+
+
+def test_vectors_agree_in_node(tmp_path):
+    """Every report, rejected value, sentence and verdict in vectors/*.json."""
+    data, changes = [], []
+    for path in sorted((ROOT / "vectors").iterdir()):
+        vectors = json.loads(path.read_text("utf-8"))
+        data += map(fact_of_vector, vectors.get("manifests", ()))
+        for one in vectors.get("rejected_manifests", ()):
+            verdict = {"manifest": "invalid", "guarantee": "broken"}[one["reason"]]
+            changes.append({"manifest": one["manifest"], "verdict": verdict})
+    result = in_node({"facts": data, "changes": changes}, tmp_path)
+    assert (result["differ"], result["wrong"]) == (0, [])
+    assert result["counts"] == {**counted(data), "changes": len(changes)}
+    assert result["count"] > 3_000
 
 
 def test_wrong_facts_are_noticed(tmp_path):

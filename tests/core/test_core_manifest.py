@@ -13,7 +13,7 @@ from core_cases import W, examples, field, integer, manifest, optional, simple
 
 from metricldp.channels.plain_data import manifest_of, plain_data, word
 from metricldp_core import InvalidManifestError, Manifest
-from metricldp_core.canonical import canonical, parsed
+from metricldp_core.canonical import canonical, is_line, parsed
 from metricldp_core.distributions import (
     Geometric,
     LazyGeometric,
@@ -110,6 +110,22 @@ def at(data, path):
 
 
 PATHS = list(paths(DATA))
+
+
+# Lines of text ----------------------------------------------------------------------------------
+
+WHITE = [*range(9, 14), *range(0x1C, 0x21), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B)]
+WHITE += [0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
+CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F)]
+CONTROLS += [*range(0x2066, 0x206A), *range(0xD800, 0xE000)]
+
+
+def test_lines_of_text_are_the_same_in_every_version_of_unicode():
+    every = range(0x110000)
+    assert [c for c in every if not chr(c).strip()] == WHITE
+    assert [c for c in every if not is_line(f"a{chr(c)}b")] == CONTROLS
+    assert [c for c in every if not is_line(chr(c))] == sorted({*WHITE, *CONTROLS})
+    assert not any(map(is_line, ("", None, 5, b"a", ["a"])))
 
 
 # One text ----------------------------------------------------------------------------------------

@@ -87,6 +87,8 @@ def _designed():
         "levels": {"x": Ordinal(list("abcd"), epsilon=1, cyclic=True, **response)},
         "within": {"x": Integer(0, 9, epsilon=1, within=3, max_epsilon=2.5, **response)},
         "quarter": {"x": Integer(0, 4, epsilon=0.25, per=1, **geometric)},
+        "half": {"x": Integer(0, 9, epsilon=0.5, per=1, **geometric)},
+        "tenths": {"x": Integer(0, 9, epsilon=0.3, per=1, **geometric)},
     }
     found = {name: Survey.design(attributes) for name, attributes in designed.items()}
     found["group"] = Survey.design(SurveySpec(place, joint={("x", "y"): together}))
@@ -322,6 +324,51 @@ BROKEN = [
     ("a shorter step of a group", "group", M + "step", _LESS),
     ("a little less between close values", "within", M + "epsilon", _LESS),
 ]  # fmt: skip
+NOT_IN_LINES = [
+    *("\x00", "\x1f", "\x7f", "\x80", "\x85", "\x9f", "\u061c", "\u200e", "\u200f"),
+    *("\u2028", "\u2029", "\u202a", "\u202e", "\u2066", "\u2069"),
+]
+BLANK = ["\u00a0", "\u1680", "\u2000\u200a", "\u202f", " \u205f", "\u3000"]
+LINE = "needs name, a line of text"
+NAMES = "needs names, different lines"
+ABOVE = str((1 << 40) + 1)
+WIDE = {"epsilon": "1", "kind": "line", "width": "5"}
+GEOMETRIC = {"kind": "geometric", "size": 10}
+FIRST = {"digits": ["44d9585152ea1935", "60a6815965e37a0e"], "block": "22a555477f039740"}
+SECOND = {"digits": ["66bc67cf4c5a7027", "32a413a14345bbfd"], "block": "3f20fa876c0e2916"}
+LATER = [
+    # because, base, path, value, part of the message; cases that were added after the others
+    ("a block above 1/2", "geometric", F + "block", word((1 << 63) + 1), "a block above 1/2"),
+    ("epsilon just above 2^40", "geometric", M + "epsilon", ABOVE, "at most 2\\^40"),
+    ("a cap just above 2^40", "within", M + "cap", ABOVE, "at most 2\\^40"),
+    ("a width just above 2^40", "within", M + "width", ABOVE, "at most 2\\^40"),
+    ("a pair just above 2^40", "unary", M + "lengths", [1, int(ABOVE)], "a distance above 2\\^40"),
+    ("a width of 1", "within", M + "width", "1", "canonical|a width above 1"),
+    ("pairs that are all neighbours", "unary", M + "pairs", [[0, 1], [1, 2]],
+     "canonical|all neighbours"),
+    ("within and a ratio", "within", A + "ratio", "0.5", "no order or also a ratio"),
+    ("within of categories", "response", A + "within", "1", "no order or also a ratio"),
+    ("a ratio of values from 0", "geometric", A[:-1],
+     {"high": 9, "kind": "integer", "low": 0, "name": "x", "ratio": "0.5"}, "has a ratio, but not"),
+    *((f"a name with {c!a}", "geometric", A + "name", f"a{c}b", LINE) for c in NOT_IN_LINES),
+    *((f"a blank name {c!a}", "geometric", A + "name", c, LINE) for c in BLANK),
+    *(
+        (f"a name of a value with {c!a}", "response", A + "names", ["a", "b", f"c{c}"], NAMES)
+        for c in NOT_IN_LINES
+    ),
+    *(
+        (f"a blank name of a value {c!a}", "response", A + "names", ["a", "b", c], NAMES)
+        for c in BLANK
+    ),
+]  # fmt: skip
+BROKEN_LATER = [
+    # because, base, path, value
+    ("a ratio of the first digit alone", "half", ONE + "distribution",
+     {**GEOMETRIC, **FIRST, "zero": "2a15a70336de9091"}),
+    ("a ratio of the second digit alone", "half", ONE + "distribution",
+     {**GEOMETRIC, **SECOND, "zero": "2737fde654ed0d0c"}),
+    ("steps that hold alone, but not together", "tenths", ONE + "metric", WIDE),
+]  # fmt: skip
 
 
 def manifests():
@@ -369,6 +416,17 @@ def manifests():
     found.append(
         _rejected(text, "reports that are too long", "manifest", "more than 262,144 bytes")
     )
+    for because, base, path, value, message in LATER:
+        found.append(
+            _rejected(canonical(changed(valid[base], path, value)), because, "manifest", message)
+        )
+    for because, base, path, value in BROKEN_LATER:
+        text = canonical(changed(valid[base], path, value))
+        found.append(_rejected(text, because, "guarantee", "the guarantee does not hold"))
+    text = canonical(valid["geometric"])
+    for escape in ("\\ud800", "\\udfff"):
+        one = text.replace('"x"', f'"a{escape}"')
+        found.append(_rejected(one, f"a name with the surrogate {escape}", "manifest", LINE))
     return {"rejected_manifests": found}
 
 

@@ -52,6 +52,8 @@ class Case:
 
     manifest: Manifest
     survey: Survey | None = None
+    sampled: bool = True
+    """Whether it is among the cases of which every few are written as survey files."""
 
     def __post_init__(self):
         self.device = Device(self.manifest)
@@ -122,6 +124,13 @@ def near(manifest, seed):
 
 def case(**attributes):
     return Case.of(Survey.design(attributes))
+
+
+def added(cases):
+    """Cases that were added later, which must not change what survey files there are."""
+    for one in cases:
+        one.sampled = False
+        yield one
 
 
 def around(attribute, count):
@@ -470,6 +479,31 @@ def guarantees():
     for ring in (False, True):
         domain = values.WholeNumbers("x", low=0, high=7, cyclic=ring)
         yield stated(eight, replace(uneven, ring=ring), domain).reports([{"x": 3}])
+    yield from added(more_guarantees(eight))
+
+
+def more_guarantees(eight):
+    """The largest distance, metrics of several steps, and close values of every kind."""
+    fraction, whole = metrics.Fraction, values.WholeNumbers
+    yield stated(eight, metrics.Uniform(8, fraction(1 << 40))).reports([{"x": 3}])
+    yield stated(eight, metrics.Line(8, fraction(1), cap=fraction(1 << 40))).reports([{"x": 3}])
+    noise = case(x=Integer(0, 9, epsilon=0.3, per=1, mechanism="geometric"))
+    (field,) = noise.manifest.fields
+    wide = metrics.Line(10, fraction(8, 5), fraction(5))
+    domains = [whole("x", within=within, low=0, high=9) for within in ("0.5", "5", "7.5", "20000")]
+    for domain in domains:
+        yield stated(field.distribution, wide, domain).reports([{"x": 3}])
+    for ratio in ("0.125", "1.5", "0.001"):
+        domain = whole("x", ratio=ratio, low=10_001, high=10_010)
+        yield stated(field.distribution, wide, domain).reports([{"x": 10_003}])
+    for pairs, lengths in (
+        (((0, 1), (0, 2), (1, 2), *((x, x + 1) for x in range(2, 7))), (9, 8, 7, 7, 8, 9, 10, 11)),
+        (tuple((x, x + 1) for x in range(7)), (9, 8, 7, 7, 8, 9, 10)),
+    ):
+        metric = metrics.Graph(8, fraction(3, 7), pairs, lengths)
+        for more in ({}, {"within": "2"}, {"ratio": "0.25"}):
+            domain = whole("x", low=4, high=11, **more)
+            yield stated(eight, metric, domain).reports([{"x": 9}])
 
 
 # Domains -----------------------------------------------------------------------------------------
@@ -518,6 +552,24 @@ def positions():
     weights = [0, -0.0, 1, 2, -1, 0.1, 5e-324, 1 / 3, 1.9999999999999998]
     weighted = case(w=Weight(-1, 2), x=Integer(0, 1, epsilon=1, per=1, mechanism="geometric"))
     yield weighted.reports([{"w": weight, "x": k % 2} for k, weight in enumerate(weights)])
+    yield from added(more_positions(sure))
+
+
+def more_positions(sure):
+    """Numbers as text, clipped numbers beyond doubles, and names that not every version prints."""
+    texts = ["7", "007", "+7", "7.", ".7e1", "70E-1", "\t7\n", "\x1f7\u3000", "\u00a07\x85"]
+    huge = ["1" + "0" * 400, "-1" + "0" * 400, 1e300, "-1e300"]
+    for attribute in (Integer(0, 99, per=1, **sure), Continuous(0, 99, bins=33, per=1, **sure)):
+        found = case(x=attribute).reports([{"x": value} for value in texts])
+        yield found.reports([{"x": value} for value in huge], clip=True)
+        yield case(x=attribute).reports([{"x": 5, "not in the survey": 6}])
+    lines = ["a b", " a", "a ", "a\u00a0b", "a\u3000", "\u00ad", "\u200b", "a\u200db", "a\u200c"]
+    lines += ["\ue000", "\ufeff", "\uffff", "\u0378", "\U000e0001", "\U0001fae9", "\U0010ffff"]
+    names_of_values = Categorical(lines, **sure)
+    yield case(x=names_of_values).reports([{"x": line} for line in lines])
+    for line in lines:
+        found = case(**{line: Integer(0, 1, epsilon=1, per=1, mechanism="geometric")})
+        yield found.reports([{line: 1}])
 
 
 def edges_of(attribute):
@@ -736,6 +788,30 @@ def rejected_values():
     clipped = [("age", 0.5, "whole"), ("place", "x", "name"), ("income", None, "missing")]
     clipped += [("hour", 24, "range"), ("age", "x", "kind"), ("v", "inf", "range")]
     found.rejected_values([({**good, n: value}, why) for n, value, why in clipped], clip=True)
+    texts = [
+        "1_0",
+        "\u0663",
+        "1e",
+        "--1",
+        ".",
+        "1 2",
+        "\ufeff1",
+        "+",
+        "e1",
+        "0" * 1001,
+        "1/2",
+        "True",
+    ]
+    bad = [(name, value, "kind") for name in numbers for value in texts]
+    bad += [(name, value, "whole") for name in ("age", "yes", "hour") for value in (100.5, "-0.5")]
+    bad += [(name, value, "range") for name in numbers for value in ("Infinity", "-INF", "1e999")]
+    bad += [(name, value, "missing") for name in good for value in ("\u3000", "\x85\x1c\u2028")]
+    bad += [(name, "+NaN", "missing") for name in numbers]
+    bad += [("place", "\u200b", "name"), ("place", " here", "name"), ("mood", "\ufeff", "name")]
+    found.rejected_values([({**good, name: value}, why) for name, value, why in bad])
+    clipped = [(name, "1e999", "range") for name in numbers]
+    clipped += [("age", -0.5, "whole"), ("hour", -1, "range")]
+    found.rejected_values([({**good, n: value}, why) for n, value, why in clipped], clip=True)
     yield found.reports([good])
 
 
@@ -759,7 +835,7 @@ def surveys():
 
 def islice_of(name):
     """A few surveys of each file; those with long files are left out."""
-    found = [one for one in MANIFESTS[name]() if len(one.manifest.text) < 4_000]
+    found = [one for one in MANIFESTS[name]() if one.sampled and len(one.manifest.text) < 4_000]
     return found[:: max(1, len(found) // 6)]
 
 

@@ -17,7 +17,7 @@ let left = 0;
 /** Count what takes about as long as to read so many items of a list. */
 export function charge(items) {
   left -= items;
-  if (left < 0) reject("too many items");
+  if (left < 0) reject("items");
 }
 
 /** The data of a JSON text, of which a new count begins. */
@@ -67,8 +67,12 @@ export const list = (check, least, most) => (values) => {
 
 export const text = (value) => (typeof value === "string" ? value : undefined);
 
-/** A line of text: of separators only the space, and no control, format or unknown characters. */
-export const textLine = (value) => (text(value) && /^ *[^\p{C}\p{Z}]( |[^\p{C}\p{Z}])*$/u.test(value) ? value : undefined);
+/**
+ * A line of text: not blank, and without controls, surrogates, separators of lines and controls of
+ * writing direction. No later version of Unicode changes these sets.
+ */
+export const textLine = (value) =>
+  text(value) && /\P{Zs}/u.test(value) && !/[\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u.test(value) ? value : undefined;
 
 /** A key that is there only if it is true. */
 export const flag = (value) => value === true || undefined;

@@ -1,5 +1,5 @@
 // The client: a survey in a browser, with storage, sending, invites and a privacy accountant.
-// Browsers, and node from version 19 on. No dependencies. The formats are in docs/formats.md.
+// Browsers, and node from version 19 on. No dependencies. The formats are in docs/specification.md.
 
 import { deviceOf } from "./device.js";
 import { InvalidManifestError, MetricLdpError } from "./errors.js";

@@ -41,7 +41,8 @@ function fits({ at, grid, kind, ring }, [{ cyclic, size, stochastic }, ...others
 
 /** Read a manifest; whatever is unknown, missing or too large throws an error. */
 export function parse(text, fingerprint) {
-  if (text.length > LONGEST_MANIFEST) reject("too long");
+  // Code points are counted, of which each has one or two units.
+  if ([...text.slice(0, 2 * LONGEST_MANIFEST + 1)].length > LONGEST_MANIFEST) reject("length");
   const data = parsed(text), read = object((entry) => entry("metricldp", integer(FORMAT, FORMAT)) && entry("fields", list(field, 1, 2 * MOST_ATTRIBUTES)));
   const fields = read(data) || reject("JSON"), domains = fields.flatMap(({ domains }) => domains);
   const namesOf = (test) => domains.filter(test).map(({ name }) => name), names = namesOf(({ isResponse }) => !isResponse);
@@ -50,6 +51,6 @@ export function parse(text, fingerprint) {
   const different = (list) => new Set(list).size === list.length;
   if (!different(names) || !different(fields.map(({ name }) => name)) || optional.join("=") !== responses.join("=")) reject("names");
   if (names.length > MOST_ATTRIBUTES || fields.every(({ distribution }) => !distribution) || bits > MOST_BITS) reject("fields");
-  if (JSON.stringify(data) !== text) reject("canonical form");
+  if (JSON.stringify(data) !== text) reject("form");
   return { fields, fingerprint, bits, names, optional: optional[0] };
 }

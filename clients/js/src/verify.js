@@ -46,7 +46,7 @@ export function certify({ fields }) {
       }
     }
     left -= work(pairs.length) + PAIR * pairs.length;
-    if (left < 0) reject(`the proof of ${name} has too many steps`);
+    if (left < 0) reject(`steps of ${name}`);
     const proved = pairs.map(([limit, one, pair]) => {
       const ratio = one ? bound : distribution.ratio(...pair);
       return { loss: logOf(ratio), allowed: limit.allowed(), holds: limit.allows(ratio) };

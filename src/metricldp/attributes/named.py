@@ -15,11 +15,12 @@ from metricldp.attributes.base import Discrete, Numbers, Positions
 from metricldp.attributes.ordered import OnLine
 from metricldp.attributes.scalars import codes_within
 from metricldp.attributes.selection import Chosen, members_of, pair_of, range_words, swapped
-from metricldp.basics.checks import is_line, is_list
+from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, shown
 from metricldp.metrics import Metric, Uniform
+from metricldp_core.canonical import is_line
 from metricldp_core.values import Domain, Names, as_name
 
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 from metricldp.attributes.answered import Answered, response_of
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
-from metricldp.basics.checks import is_line, refuse_unknown
+from metricldp.basics.checks import refuse_unknown
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.channels.base import Channel
@@ -43,7 +43,7 @@ from metricldp.metrics import Lp, Metric
 from metricldp.survey import files
 from metricldp.survey.blocks import USUAL, Block, blocks_of, check_settings
 from metricldp_core import manifest as core
-from metricldp_core.canonical import canonical
+from metricldp_core.canonical import canonical, is_line
 from metricldp_core.distributions import SUPPORTED, Distribution, Table
 from metricldp_core.exact import decimal_of
 from metricldp_core.manifest import FORMAT, Manifest

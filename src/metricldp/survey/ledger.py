@@ -15,12 +15,12 @@ from typing import Any
 
 from metricldp.attributes.answered import label, response_of
 from metricldp.attributes.base import Attribute
-from metricldp.basics.checks import is_line
 from metricldp.basics.errors import InvalidSpecError, InvalidValueError, QueryError
 from metricldp.basics.text import counted, guess, listed, shown, table
 from metricldp.metrics import Metric, added
 from metricldp.survey import files
 from metricldp.survey.agreement import Agreement
+from metricldp_core.canonical import is_line
 
 FORMAT = 1
 """The version of ledger files."""
