@@ -266,9 +266,10 @@ class Geometric(OneInteger):
     long as a draw with probability block succeeds. No tail is tabulated, so no probability is
     rounded to zero.
 
-    Drawn: a word for each digit; a word for each of floor(size / 2^J) + 1 blocks, of which those
-    before the first failure count, as noise of size or more is clipped from every position; one
-    word for the sign; one word for zero. So the number of words is the same for every report.
+    Drawn: a word for each digit; words for the blocks until one fails or the noise leaves the
+    domain from any position (noise of size or more is clipped from every position); one word for
+    the sign; one word for zero. The words do not depend on the position. Their number depends on
+    the noise, so it must stay on the device: with the report it would tell about the position.
 
     Ratio: adding noise that differs by d moves along d steps of the noise's distribution, and
     clipping is applied to what was drawn, so it cannot raise a ratio. The ratio is at most
@@ -294,10 +295,10 @@ class Geometric(OneInteger):
         magnitude, length = 1, 1 << len(self.digits)
         for j, digit in enumerate(self.digits):
             magnitude += words.below(digit) << j
-        grows = True
         for _ in range(self.size // length + 1):
-            grows &= words.below(self.block)
-            magnitude += length * grows
+            if not words.below(self.block):
+                break
+            magnitude += length
         negative, zero = words.bits(1), words.below(self.zero)
         return magnitude * (1 - 2 * negative) * (not zero)
 
@@ -333,7 +334,8 @@ class Geometric(OneInteger):
         entry.charge(1 << 5)  # its ratio
         size, zero = entry.whole("size", 2, most), entry.probability("zero", 1)
         digits, block = entry.probabilities("digits", 0, 63), entry.probability("block", 1)
-        entry.charge(size >> len(digits) + 2)  # the words of a draw
+        if block > WORD >> 1:
+            entry.reject("has a block above 1/2, so that a draw could read many words")
         return cls(size, zero, digits, block)
 
 

@@ -398,6 +398,7 @@ INVALID = {
     "bits of other lengths": changed(
         5, distribution={"kind": "unary", "own": [[HALF, 4]], "other": [[THIRD, 3]]}
     ),
+    "a block above one half": changed(3, distribution={**GEOMETRIC, "block": word(W // 2 + 1)}),
     "a block of 0": changed(3, distribution={**GEOMETRIC, "block": "0" * 16}),
     "a zero of 0": changed(3, distribution={**GEOMETRIC, "zero": "0" * 16}),
     "64 digits": changed(3, distribution={**GEOMETRIC, "digits": [THIRD] * 64}),

@@ -150,7 +150,7 @@ MUTANTS = {
     "no noise above the digits": (
         distributions.Geometric,
         "noise",
-        "magnitude += length * grows",
+        "magnitude += length",
         "pass",
         draws(distributions.Geometric),
     ),
