@@ -596,11 +596,9 @@ def read_runs(
     """The values of runs, at most so many."""
     values: list[int] = []
     for run in entry.list(key, 1, most):
-        if not isinstance(run, list) or len(run) != 2:
-            entry.reject(f"needs {key}, a list of [value, count]")
-        value = read(run[0], key)
-        if values[-1:] == [value]:
-            entry.reject(f"needs {key} with equal neighbours in one run")
+        pair = isinstance(run, list) and len(run) == 2
+        if not pair or values[-1:] == [value := read(run[0], key)]:
+            entry.reject(f"needs {key}, lists of [value, count] with different neighbouring values")
         count = entry.whole_of(run[1], key, 1, most - len(values))
         entry.charge(count >> 3)
         values += [value] * count

@@ -219,7 +219,9 @@ class Line(Metric):
         epsilon = entry.fraction("epsilon")
         width, cap = (entry.fraction(key) if entry.has(key) else None for key in ("width", "cap"))
         if (width is not None and width <= 1) or (cap is not None and cap < epsilon):
-            entry.reject("needs a width above 1, and a cap of at least epsilon")
+            entry.reject(
+                "needs a width of at least 1 (1 is left out), and a cap of at least epsilon"
+            )
         width = width or Fraction(1)
         entry.charge(min(width.denominator, floor(size / width)))
         return cls(size, epsilon, width, cap, entry.true("ring"))
