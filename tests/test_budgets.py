@@ -75,7 +75,7 @@ TREES = {
     # whole trees, with all folders below them
     "src": (34_301, 36_843, ""),
     "tests": (
-        47_997,
+        48_006,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names, "
         "labels of responses, groups of fits and pools, pages of the guide, wrong inputs, values "

@@ -25,6 +25,8 @@ from test_public_interface import MEMBERS, MISSING_MEMBERS
 DOCS = ROOT / "docs"
 LONGEST = 330
 """Lines of a page: longer ones are split."""
+LONGEST_SPECIFICATION = 600
+"""Those of the specification, which is one page with many tables; its words are limited, too."""
 
 
 def pages():
@@ -60,7 +62,8 @@ def test_the_examples_of_every_page_are_run():
 @pytest.mark.parametrize("name", sorted(pages()))
 def test_pages_are_short(name):
     lines = pages()[name].read_text("utf-8").count("\n")
-    assert lines <= LONGEST, f"docs/{name} has {lines} lines; split it"
+    most = LONGEST_SPECIFICATION if name == "specification.md" else LONGEST
+    assert lines <= most, f"docs/{name} has {lines} lines; split it"
 
 
 def test_the_readme_is_short():
