@@ -49,7 +49,12 @@ GUIDE = sorted(
     for path in DOCS.rglob("*.md")
     if path.parent != DOCS or not any(path.match(pattern) for pattern in NOT_REWRITTEN)
 )
-MOST_WORDS = {"glossary.md": 800, "changelog.md": 1_500, "contributing.md": 600}
+MOST_WORDS = {
+    "glossary.md": 800,
+    "changelog.md": 1_500,
+    "contributing.md": 600,
+    "specification.md": 5_500,
+}
 """Words of a page, as `python docs/words.py` counts them."""
 
 IDENTIFIERS = (

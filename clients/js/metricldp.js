@@ -478,9 +478,10 @@ function unary(entry) {
  * long as a draw with probability block succeeds. No tail is tabulated, so no probability is
  * rounded to zero.
  *
- * Drawn: a word for each digit; a word for each of floor(size / 2^J) + 1 blocks, of which those
- * before the first failure count, as noise of size or more is clipped from every position; one
- * word for the sign; one word for zero. So the number of words is the same for every report.
+ * Drawn: a word for each digit; words for the blocks until one fails or the noise leaves the
+ * domain from any position (noise of size or more is clipped from every position); one word for
+ * the sign; one word for zero. The words do not depend on the position. Their number depends on
+ * the noise, so it must stay on the device: with the report it would tell about the position.
  *
  * Ratio: adding noise that differs by d moves along d steps of the noise's distribution, and
  * clipping is applied to what was drawn, so it cannot raise a ratio. The ratio is at most
@@ -493,7 +494,7 @@ function geometric(entry, most = MOST_POSITIONS) {
   charge(32); // its ratio
   const size = entry("size", integer(2, most)), zero = entry("zero", POSSIBLE), block = entry("block", POSSIBLE);
   const digits = entry("digits", list(PROBABILITY, 0, 63)), length = 2 ** digits.length;
-  charge(Math.floor(size / length / 4)); // the words of a draw
+  if (block > WORD >> 1n) reject("block"); // a draw could read many words
   let step = ONE, ones = 1n, zeros = 1n;
   for (const digit of digits) {
     step = larger(step, quotient(ones * (WORD - digit), zeros * digit));
@@ -510,8 +511,7 @@ function geometric(entry, most = MOST_POSITIONS) {
     draw(position, words) {
       let magnitude = 1; // beyond 2^53, where numbers are rounded, every position is clipped
       digits.forEach((digit, j) => (magnitude += words.below(digit) * 2 ** j));
-      let grows = 1;
-      for (let k = 0; k * length <= size; k++) magnitude += length * (grows &= words.below(block));
+      for (let k = 0; k * length <= size && words.below(block); k++) magnitude += length;
       const sign = 1 - 2 * Number(words.bits(1)), noise = magnitude * sign * (1 - words.below(zero));
       return Math.min(Math.max(position + noise, 0), size - 1);
     },

@@ -496,6 +496,8 @@ def more_guarantees(eight):
     for ratio in ("0.125", "1.5", "0.001"):
         domain = whole("x", ratio=ratio, low=10_001, high=10_010)
         yield stated(field.distribution, wide, domain).reports([{"x": 10_003}])
+    none_is_close = whole("x", ratio="0.05", low=1, high=10)
+    yield stated(field.distribution, wide, none_is_close).reports([{"x": 3}])
     for pairs, lengths in (
         (((0, 1), (0, 2), (1, 2), *((x, x + 1) for x in range(2, 7))), (9, 8, 7, 7, 8, 9, 10, 11)),
         (tuple((x, x + 1) for x in range(7)), (9, 8, 7, 7, 8, 9, 10)),
