@@ -195,7 +195,7 @@ UNREADABLE = [
     ("epsilon not in lowest terms", "geometric", M + "epsilon", "2/2", "needs epsilon, a positive"),
     ("epsilon of too many digits", "geometric", M + "epsilon", "1" * 2001, "needs epsilon, a posi"),
     ("an unknown key of a metric", "geometric", M + "unit", "1", "has an unknown key 'unit'"),
-    ("a width below 1", "within", M + "width", "1/2", "needs a width above 1"),
+    ("a width below 1", "within", M + "width", "1/2", "needs a width of at least 1"),
     ("a cap below epsilon", "within", M + "cap", "1/2", "a cap of at least epsilon"),
     ("a cap that is null", "within", M + "cap", None, "needs cap, a positive fraction"),
     ("a ring that is 1", "levels", M + "ring", 1, "has ring that is not true"),
@@ -249,7 +249,7 @@ UNREADABLE = [
     ("too many flips", "threshold", F + "flips", [["4" * 16, 6]], "has 6 flips for 4 positions"),
     ("a run of no length", "threshold", F + "flips", [["4" * 16, 0]], "needs flips, a whole num"),
     ("two runs of one value", "threshold", F + "flips", [["4" * 16, 1], ["4" * 16, 2]],
-     "equal neighbours in one run"),
+     "different neighbouring"),
     ("a run without a count", "threshold", F + "flips", [["4" * 16]],
      "a list of \\[value, count\\]"),
     ("own and other of two lengths", "unary", F + "own", [["c" * 16, 2]], "of equal length"),
@@ -338,6 +338,7 @@ FIRST = {"digits": ["44d9585152ea1935", "60a6815965e37a0e"], "block": "22a555477
 SECOND = {"digits": ["66bc67cf4c5a7027", "32a413a14345bbfd"], "block": "3f20fa876c0e2916"}
 LATER = [
     # because, base, path, value, part of the message; cases that were added after the others
+    ("a block above 1/2", "geometric", F + "block", word((1 << 63) + 1), "a block above 1/2"),
     ("epsilon just above 2^40", "geometric", M + "epsilon", ABOVE, "at most 2\\^40"),
     ("a cap just above 2^40", "within", M + "cap", ABOVE, "at most 2\\^40"),
     ("a width just above 2^40", "within", M + "width", ABOVE, "at most 2\\^40"),
