@@ -251,7 +251,7 @@ UNREADABLE = [
     ("two runs of one value", "threshold", F + "flips", [["4" * 16, 1], ["4" * 16, 2]],
      "different neighbouring"),
     ("a run without a count", "threshold", F + "flips", [["4" * 16]],
-     "a list of \\[value, count\\]"),
+     "lists of \\[value, count\\]"),
     ("own and other of two lengths", "unary", F + "own", [["c" * 16, 2]], "of equal length"),
     ("no rows", "matrix", F + "rows", [], "needs rows, a list of 1"),
     ("rows of two lengths", "matrix", F + "rows.0.entries", [[0, 3]], "needs rows of equal length"),
