@@ -65,7 +65,7 @@ BUDGETS = {
         "explain excepts reports from one memory",
     ),
     "src/metricldp_core": (
-        1_805,
+        1_806,
         0,
         "new, and the goal is 1,400: distributions, metrics, proofs, domains, formats, the device; "
         "replaces parts of other folders",
@@ -73,9 +73,9 @@ BUDGETS = {
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (34_285, 36_843, ""),
+    "src": (34_286, 36_843, ""),
     "tests": (
-        48_036,
+        48_046,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names, "
         "labels of responses, groups of fits and pools, pages of the guide, wrong inputs, values "
