@@ -94,7 +94,7 @@ NAMED = re.compile(r"`((?:[\w-]+/)+[\w-]+\.(?:py|js|toml|sh|service|conf))`")
 @pytest.mark.parametrize("path", READ, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_files_that_are_named_exist(path):
     for name in NAMED.findall(path.read_text("utf-8")):
-        places = (ROOT / name, ROOT / "src" / "metricldp" / name)
+        places = (ROOT / name, ROOT / "src" / name, ROOT / "src" / "metricldp" / name)
         assert any(place.exists() for place in places), f"{path.name} names {name}"
 
 
