@@ -60,7 +60,7 @@ def reports(agreed, count):
 
 
 def new_id():
-    """The day in UTC and 12 random bytes, as docs/formats.md has it."""
+    """The day in UTC and 12 random bytes, as docs/specification.md has it."""
     return int(time.time() // 86_400).to_bytes(4, "big") + os.urandom(12)
 
 

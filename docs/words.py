@@ -16,7 +16,9 @@ def without_code(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """The words of a page with its headings and tables; code between backticks is one word."""
-    text = re.sub(r"\]\([^)]*\)|<[^>]+>", " ", re.sub(r"`[^`]+`", "code", without_code(text)))
+    text = re.sub(
+        r"\]\([^)]*\)|</?[a-zA-Z][^>]*>", " ", re.sub(r"`[^`]+`", "code", without_code(text))
+    )
     return re.findall(r"[^\W_](?:[\w'’.,/^-]*\w)?%?", text)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import sys
 from collections import Counter
 from fractions import Fraction
 
@@ -11,10 +13,12 @@ from scipy import stats
 
 from metricldp.answers.queries import workload_for
 from metricldp.channels import Channel
-from metricldp.coins.draws import FRACTION_BITS, words_for
+from metricldp.coins.draws import words_for
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp.metrics import Metric
 from metricldp.reports import arrow
+from metricldp_core import verify
+from metricldp_core.random_words import Words
 
 
 def assert_counts(observed, probabilities, *, false_alarm: float) -> None:
@@ -60,6 +64,11 @@ def enumerated_ratio(law: dict, other: dict) -> float | Fraction:
     return worst
 
 
+def prove(channel: Channel, metric: Metric) -> tuple[verify.Pair, ...]:
+    """The pairs that the proof of a channel examines, with their ratios and limits."""
+    return verify.prove("", channel.distribution, metric.to_core(channel.size)).pairs
+
+
 def check_sampler(channel: Channel, *, n: int = 200_000, seed: int = 11) -> None:
     """What `encode` draws has the law that the certificate is computed from."""
     randomness = Randomness.seeded(seed)
@@ -72,10 +81,10 @@ def check_sampler(channel: Channel, *, n: int = 200_000, seed: int = 11) -> None
 
 
 class EveryCoin:
-    """Coins for 2^bits people at once, each with a different tape of `bits` coins: all of them.
+    """Coins for 2^bits people at once, each with a different words of `bits` coins: all of them.
 
     A sampler that is run on them shows its law exactly, as counts over 2^bits. Each plane that the
-    sampler draws gives every person `lanes` fresh coins of their tape; a person occupies `stride`
+    sampler draws gives every person `lanes` fresh coins of their words; a person occupies `stride`
     lanes. A draw of one whole word per person gives `word` coins in its top bits.
     """
 
@@ -105,7 +114,7 @@ class EveryCoin:
         return padded.view("<u8")
 
     def _coin(self):
-        assert self.at < self.bits, "the tape is too short for this sampler"
+        assert self.at < self.bits, "the words is too short for this sampler"
         self.at += 1
         return (np.arange(self.people) >> (self.at - 1) & 1).astype(np.uint8)
 
@@ -116,38 +125,56 @@ def sampled_law(channel: Channel, x: int, randomness: EveryCoin) -> dict[bytes, 
     return {report: Fraction(count, randomness.people) for report, count in drawn.items()}
 
 
-class EveryTape(Tape):
-    """A tape whose coins are written down; whole words have `top` coins in their top bits.
+class EveryWord(Words):
+    """Words that are enumerated: the top `count` bits of each, the others are zeros.
 
-    A run that asks for a coin not tossed yet is run again for every way it may fall, so all runs
-    are tried with their exact probabilities, however many coins each of them needs.
+    A run that reads a word not tried yet is run again for every value of it, so all runs are tried
+    with their exact probabilities, however many words each of them reads.
     """
 
-    def __init__(self, path, top):
-        self.path, self.top, self.at = path, top, 0
+    def __init__(self, path, count):
+        self.path, self.count, self.at = path, count, 0
 
     def word(self):
-        return self.integer(64)
+        return self.bits(64)
 
-    def integer(self, bits):
-        return self.randomness(bits, self.top if bits >= FRACTION_BITS else bits)
-
-    def plane(self, count):
-        return self.randomness(count, count)
-
-    def randomness(self, bits, tossed):
+    def bits(self, count):
+        """With few of them all their values, else the values of the top bits."""
+        tried = min(count, self.count)
         if self.at == len(self.path):
-            self.path.append([0, tossed])
-        drawn, tossed = self.path[self.at]
+            self.path.append([0, tried])
+        drawn, tried = self.path[self.at]
         self.at += 1
-        return drawn << (bits - tossed)
+        return drawn << (count - tried)
+
+
+def steps(call) -> int:
+    """How many instructions of Python a call takes, with all that it calls."""
+    count = 0
+
+    def trace(frame, event, _):
+        nonlocal count
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    gc.disable()  # it may run Python code of other tests
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+        gc.enable()
+    return count
 
 
 def law_of(draw, *, word=4, rounds=10**6):
     """The exact law of what `draw` returns, and the mass of the runs that need more draws."""
     law, open_mass, path = Counter(), Fraction(0), []
     while True:
-        found = draw(EveryTape(path, word))
+        found = draw(EveryWord(path, word))
         mass = Fraction(1, 1 << sum(tossed for _, tossed in path))
         if len(path) > rounds:
             open_mass += mass * (1 << sum(tossed for _, tossed in path[rounds:]))

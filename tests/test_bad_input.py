@@ -375,9 +375,13 @@ def test_long_lists_of_names_are_cut():
 
 # Survey files ------------------------------------------------------------------------------------
 
-HEADER = "metricldp = 2\n"
+HEADER = "metricldp = 1\n"
 STATED = HEADER + '[attributes.age]\nkind = "integer"\nlow = 0\nhigh = 9\nepsilon = 1\nper = 1\n'
-AGE = STATED + 'mechanism = "geometric"\n'
+NUMBERS = (
+    'distribution = {kind = "geometric", size = 10, zero = "764d4f5d5a2bcd94", digits = [], '
+    'block = "5e2d58d8b3bcdf1b"}\n'
+)
+AGE = STATED + 'mechanism = "geometric"\n' + NUMBERS
 SORT = HEADER + "[attributes.sort]\n"
 
 PLAN = (
@@ -394,30 +398,31 @@ def table_of(near, far):
     """A survey file with a table of distances."""
     rows = [[0, near, near], [near, 0, far], [near, far, 0]]
     levels = SORT + 'kind = "ordinal"\nlevels = ["a", "b", "c"]\nepsilon = 1\n'
-    return f'{levels}[attributes.sort.metric]\nkind = "table"\nrows = {json.dumps(rows)}\n'
+    return (
+        f'{levels}[attributes.sort.metric]\nkind = "distance-matrix"\nrows = {json.dumps(rows)}\n'
+    )
 
 
 BAD_FILES = {
-    "empty": ("", "metricldp = 2"),
+    "empty": ("", "metricldp = 1"),
     "not toml": ("age: 3\n", "not a TOML file"),
     "half": (AGE + "[attributes", "not a TOML file"),
     "twice": (AGE + "[attributes.age]\n", "not a TOML file"),
     "no version": (AGE.replace(HEADER, ""), "is a spec, not a designed survey"),
-    "nothing designed": (AGE.replace('"geometric"', '"additive"'), "age is not designed"),
+    "nothing designed": (STATED + 'mechanism = "additive"\n', "age is not designed"),
     "no mechanism": (STATED, "attribute age is not designed"),
     "no distance": (AGE.replace("per = 1\n", ""), "needs a distance"),
-    "version 1": (AGE.replace("metricldp = 2", "metricldp = 1"), "1"),
-    "version 3": (AGE.replace("metricldp = 2", "metricldp = 3"), "3"),
-    "version text": (AGE.replace("metricldp = 2", 'metricldp = "2"'), "'2'"),
-    "version true": (AGE.replace("metricldp = 2", "metricldp = true"), "True"),
-    "version 2.0": (AGE.replace("metricldp = 2", "metricldp = 2.0"), "2.0"),
+    "version 2": (AGE.replace("metricldp = 1", "metricldp = 2"), "not 2"),
+    "version text": (AGE.replace("metricldp = 1", 'metricldp = "1"'), "'1'"),
+    "version true": (AGE.replace("metricldp = 1", "metricldp = true"), "True"),
+    "version 1.0": (AGE.replace("metricldp = 1", "metricldp = 1.0"), "1.0"),
     "huge integer": (AGE.replace("high = 9", "high = " + "9" * 5000), "digits"),
     "deep": (AGE.replace("per = 1", "per = " + "[" * 5000), "not a TOML file"),
     "line break": (AGE.replace("attributes.age", r'attributes."a\nge"'), r"'a\nge'"),
-    "no attributes": ("metricldp = 2\n", "[attributes.NAME]"),
-    "attributes 3": ("metricldp = 2\nattributes = 3\n", "[attributes.NAME]"),
-    "attribute 3": ("metricldp = 2\n[attributes]\nage = 3\n", "age"),
-    "unknown entry": ("metricldp = 2\nfoo = 2\n", "'foo'"),
+    "no attributes": ("metricldp = 1\n", "[attributes.NAME]"),
+    "attributes 3": ("metricldp = 1\nattributes = 3\n", "[attributes.NAME]"),
+    "attribute 3": ("metricldp = 1\n[attributes]\nage = 3\n", "age"),
+    "unknown entry": ("metricldp = 1\nfoo = 2\n", "'foo'"),
     "unknown key": (AGE + "color = 3\n", "'color'"),
     "per of categories": (
         SORT + 'kind = "categorical"\ncategories = ["a", "b"]\nepsilon = 1\nper = 2\n',
@@ -463,15 +468,19 @@ BAD_FILES = {
     "one category": (SORT + 'kind = "categorical"\ncategories = ["a"]\nepsilon = 1\n', "'a'"),
     "blank": (SORT + 'kind = "categorical"\ncategories = ["a", ""]\nepsilon = 1\n', "''"),
     "repeated": (SORT + 'kind = "categorical"\ncategories = ["a", "a"]\nepsilon = 1\n', "'a'"),
-    "threshold": (
-        SORT + 'kind = "categorical"\ncategories = ["a", "b"]\nepsilon = 1\n'
-        'mechanism = "threshold"\n',
-        "'threshold'",
-    ),
     "levels text": (SORT + 'kind = "ordinal"\nlevels = "abc"\nepsilon = 1\n', "'abc'"),
     "one bin": (
         SORT + 'kind = "continuous"\nlow = 0\nhigh = 1\nbins = 1\nepsilon = 1\nper = 1\n',
         "at least 2 bins, not 1",
+    ),
+    "long fraction": (table_of(1, f"{'7' * 41}1/{'7' * 41}2"), "of at most 40 digits"),
+    "longer fraction": (table_of(1, f"{'7' * 5000}/{'3' * 5000}"), "'b' to 'c'"),
+}
+BAD_DESIGNS = {
+    "threshold": (
+        SORT + 'kind = "categorical"\ncategories = ["a", "b"]\nepsilon = 1\n'
+        'mechanism = "threshold"\n',
+        "'threshold'",
     ),
     "rows of ones": (PLAN + "strategy = [[1, 1, 1]]\nepsilons = 0.1\n", "depends on the value"),
     "no epsilons": (PLAN + "strategy = [[1, 1, 1]]\nepsilons = []\n", "epsilons are []"),
@@ -495,9 +504,48 @@ BAD_FILES = {
     "reach 2^60": (PLAN + f'strategy = "identity"\nepsilons = 0.1\nreach = {2**60}\n', str(2**60)),
     "bits tiny": (BITS + "bits = [[1e-300, 1e-300], [1e-300, 1e-300]]\n", "1e-300 and 1e-300"),
     "bits mixed": (BITS + "bits = [[0.5, 1e-300], [0.5, 0.5]]\n", "0.5 and 1e-300"),
-    "long fraction": (table_of(1, f"{'7' * 41}1/{'7' * 41}2"), "of at most 40 digits"),
-    "longer fraction": (table_of(1, f"{'7' * 5000}/{'3' * 5000}"), "'b' to 'c'"),
 }
+"""What only a spec can state: in a survey file it follows from the distribution."""
+BAD_NUMBERS = {
+    "kind": (AGE.replace('{kind = "geometric"', '{kind = "magic"'), "'magic' that is not supp"),
+    "other kind": (
+        AGE.replace('mechanism = "geometric"', 'mechanism = "threshold"'),
+        "'threshold'",
+    ),
+    "size": (AGE.replace("size = 10", "size = 11"), "11 positions"),
+    "size 0": (AGE.replace("size = 10", "size = 0"), "size"),
+    "digits": (AGE.replace("digits = []", "digits = 3"), "digits"),
+    "hexadecimal": (AGE.replace("5e2d58d8b3bcdf1b", "5e2d58d8b3bcdf1"), "block"),
+    "capitals": (AGE.replace("5e2d58d8b3bcdf1b", "5E2D58D8B3BCDF1B"), "block"),
+    "number": (AGE.replace('"5e2d58d8b3bcdf1b"', "5"), "block"),
+    "missing": (AGE.replace("digits = [], ", ""), "digits"),
+    "unknown": (AGE.replace("digits = []", "digits = [], digit = []"), "'digit'"),
+    "other noise": (AGE.replace("5e2d58d8b3bcdf1b", "5d2d58d8b3bcdf1b"), "age: noise whose"),
+    "broken": (AGE.replace("per = 1", "per = 2"), "break its guarantee: age has"),
+    "not a table": (AGE.replace(NUMBERS, "distribution = 3\n"), "distribution"),
+    "no mechanism": (STATED + NUMBERS, "name the mechanism"),
+    "automatic": (STATED + 'mechanism = "auto"\n' + NUMBERS, "name the mechanism"),
+    "response": (AGE + NUMBERS.replace("distribution", "response"), "response if it is optional"),
+    "no response": (AGE + "optional = true\n", "response if it is optional"),
+    "design": (
+        SORT + 'kind = "categorical"\ncategories = ["a", "b"]\nepsilon = 1\n'
+        'mechanism = {name = "unary", bits = [[1, 1], [1, 1]]}\n'
+        'distribution = {kind = "unary", own = [["9000000000000000", 2]], '
+        'other = [["8000000000000000", 2]]}\n',
+        "'bits' of mechanism 'unary' follows from the distribution",
+    ),
+    "no order": (
+        SORT + 'kind = "categorical"\ncategories = ["a", "b"]\nepsilon = 1\n'
+        'mechanism = "threshold"\n'
+        'distribution = {kind = "threshold", size = 2, flips = [["5000000000000000", 1]]}\n',
+        "'threshold' does not support categorical",
+    ),
+    "public weight": (
+        AGE + '[attributes.w]\nkind = "weight"\nlow = 0\nhigh = 1\n' + NUMBERS,
+        "attribute w: distribution: leave it out",
+    ),
+}
+"""Distributions of survey files."""
 
 
 def test_many_different_denominators_are_refused():
@@ -524,10 +572,17 @@ def test_many_different_denominators_are_refused():
 
 @pytest.mark.parametrize("case", BAD_FILES)
 def test_survey_files(case, tmp_path, refused):
-    text, needle = BAD_FILES[case]
+    check_survey_file(*BAD_FILES[case], tmp_path, refused, 2 if case == "no distance" else 1)
+
+
+@pytest.mark.parametrize("case", BAD_NUMBERS)
+def test_distributions_in_survey_files(case, tmp_path, refused):
+    check_survey_file(*BAD_NUMBERS[case], tmp_path, refused)
+
+
+def check_survey_file(text, needle, tmp_path, refused, lines=1):
     path = tmp_path / "survey.toml"
     path.write_text(text)
-    lines = 2 if case == "no distance" else 1
     says(InvalidSpecError, lambda: Survey.load(path), path, needle, lines=lines)
     line = refused("explain", path)
     assert str(path) in line
@@ -535,18 +590,18 @@ def test_survey_files(case, tmp_path, refused):
     assert refused("certify", path, "--json") == line
 
 
-SPEC_CASES = [
-    case
-    for case, (text, _) in BAD_FILES.items()
+SPEC_CASES = {
+    case: (text.removeprefix(HEADER).replace(NUMBERS, ""), needle)
+    for case, (text, needle) in {**BAD_FILES, **BAD_DESIGNS}.items()
     if text.startswith(HEADER) and case not in ("nothing designed", "no mechanism")
-]
+}
 
 
 @pytest.mark.parametrize("case", SPEC_CASES)
 def test_spec_files(case, tmp_path):
-    text, needle = BAD_FILES[case]
+    text, needle = SPEC_CASES[case]
     path = tmp_path / "spec.toml"
-    path.write_text(text.removeprefix(HEADER).replace('"table"', '"distance-matrix"'))
+    path.write_text(text)
     lines = 2 if case == "no distance" else 1
     says(InvalidSpecError, lambda: Survey.design(SurveySpec.load(path)), needle, lines=lines)
 
@@ -555,7 +610,7 @@ def test_what_is_wrong_in_bad_files_is_what_was_changed(tmp_path):
     path = tmp_path / "survey.toml"
     path.write_text(AGE)
     survey = Survey.load(path)
-    path.write_text(AGE.removeprefix(HEADER))
+    path.write_text(AGE.removeprefix(HEADER).replace(NUMBERS, ""))
     assert Survey.design(SurveySpec.load(path)) == survey
 
 
@@ -616,7 +671,7 @@ def test_survey_files_that_are_not_there(tmp_path, refused):
         ("age", ["1", "x", "2"], ("row 2", "number")),
         ("age", ["1", "", "2"], ("row 2", "missing")),
         ("age", ["1", " ", "2"], ("row 2", "missing")),
-        ("age", ["1", "nan", "2"], ("row 2", "finite")),
+        ("age", ["1", "nan", "2"], ("row 2", "missing")),
         ("age", ["1", "0x10", "2"], ("row 2", "not a number")),
         ("age", ["1", "1_0", "2"], ("row 2", "not a number")),
         ("age", [1, "x", 2], ("row 2", "not a number")),
@@ -725,7 +780,7 @@ BAD_PEOPLE = {
     "negative": (HEAD + GOOD + "1,-0.01,north,never\n", ("income in row 2", "outside")),
     "much too large": (HEAD + f"{10**30},1,north,never\n", ("age in row 1", "outside")),
     "fraction": (HEAD + GOOD + "1.5,1,north,never\n", ("age in row 2", "whole")),
-    "nan": (HEAD + GOOD + "nan,1,north,never\n", ("age in row 2", "finite")),
+    "nan": (HEAD + GOOD + "nan,1,north,never\n", ("age in row 2", "missing")),
     "inf": (HEAD + GOOD + "1,inf,north,never\n", ("income in row 2", "finite")),
     "NULL": (HEAD + GOOD + "1,NULL,north,never\n", ("income in row 2", "not a number")),
     "hexadecimal": (HEAD + "0x1f,1,north,never\n", ("age in row 1", "not a number")),
@@ -897,26 +952,42 @@ BAD_REPORTS = {
     "another version": ("version", lambda t: marked(t, version=b"3"), "3"),
     "garbled survey": ("survey", lambda t: marked(t, survey=b"\xff"), "another survey"),
     "garbled version": ("version", lambda t: marked(t, version=b"\xff"), "version"),
-    "no column": ("columns", lambda t: t.drop_columns("age"), "'age'"),
-    "column twice": ("columns", lambda t: t.append_column("age", t["age"]), "2 columns 'age'"),
-    "wide integers": ("columns", lambda t: column(t, "age", t["age"].cast("int64")), "int64"),
-    "text": ("columns", lambda t: column(t, "age", t["age"].cast("string")), "string"),
-    "loose bytes": ("columns", lambda t: column(t, "often", t["often"].cast("binary")), "often"),
-    "null": ("missing", lambda t: column(t, "age", pa.array([1, None, 2], "uint8")), "age"),
+    "no column": ("columns", lambda t: t.drop_columns("age=report"), "'age=report'"),
+    "column twice": (
+        "columns",
+        lambda t: t.append_column("age=report", t["age=report"]),
+        "2 columns",
+    ),
+    "wide integers": (
+        "columns",
+        lambda t: column(t, "age=report", t["age=report"].cast("int64")),
+        "int64",
+    ),
+    "text": (
+        "columns",
+        lambda t: column(t, "age=report", t["age=report"].cast("string")),
+        "string",
+    ),
+    "loose bytes": (
+        "columns",
+        lambda t: column(t, "often=report", t["often=report"].cast("binary")),
+        "often",
+    ),
+    "null": ("missing", lambda t: column(t, "age=report", pa.array([1, None, 2], "uint8")), "age"),
     "null bits": (
         "missing",
-        lambda t: column(t, "often", pa.array([b"\0", None, b"\0"], pa.binary(1))),
+        lambda t: column(t, "often=report", pa.array([b"\0", None, b"\0"], pa.binary(1))),
         "often",
     ),
     "out of range": (
         "range",
-        lambda t: column(t, "age", pa.array([1, 99, 100], "uint8")),
-        "report 3 has a value in column 'age' that no report of this survey can have",
+        lambda t: column(t, "age=report", pa.array([1, 99, 100], "uint8")),
+        "report 3 has a value in column 'age=report' that no report of this survey can have",
     ),
     "padding": (
         "range",
-        lambda t: column(t, "often", pa.array([b"\3", b"\4", b"\0"], pa.binary(1))),
-        "report 2 has a value in column 'often' that no report of this survey can have",
+        lambda t: column(t, "often=report", pa.array([b"\3", b"\4", b"\0"], pa.binary(1))),
+        "report 2 has a value in column 'often=report' that no report of this survey can have",
     ),
 }
 
@@ -999,9 +1070,7 @@ def test_one_person_has_no_rows(survey, change, needles):
 
 def test_a_person_without_a_value(survey):
     person = {("Age" if name == "age" else name): value for name, value in PERSON.items()}
-    says(
-        InvalidValueError, lambda: survey.report(person), "'age'", "'Age' differs only in its case"
-    )
+    says(InvalidValueError, lambda: survey.report(person), "'age'", "did you mean 'Age'?")
 
 
 def test_one_person_is_clipped_when_asked(survey):

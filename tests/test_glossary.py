@@ -40,7 +40,7 @@ import prepare  # noqa: E402
 import words  # noqa: E402
 
 NOT_REWRITTEN = (
-    *("survey-file*.md", "formats*.md", "paper*.md", "compare*.md", "peers*.md", "metrics*.md"),
+    *("paper*.md", "compare*.md", "peers*.md", "metrics*.md"),
     *("matrix.md", "mechanisms.md", "benchmarks*.md", "guarantees-*.md", "architecture.md"),
 )
 """Pages of the specification and of research, which keep their words until they are rewritten."""
@@ -49,7 +49,12 @@ GUIDE = sorted(
     for path in DOCS.rglob("*.md")
     if path.parent != DOCS or not any(path.match(pattern) for pattern in NOT_REWRITTEN)
 )
-MOST_WORDS = {"glossary.md": 800, "changelog.md": 1_500, "contributing.md": 600}
+MOST_WORDS = {
+    "glossary.md": 800,
+    "changelog.md": 1_500,
+    "contributing.md": 600,
+    "specification.md": 5_500,
+}
 """Words of a page, as `python docs/words.py` counts them."""
 
 IDENTIFIERS = (
@@ -272,9 +277,9 @@ def test_texts_of_a_survey_use_standard_terms(survey):
     texts += [plan(survey, 0.02, where="region == 'a'", find="epsilon", n=5000)]
     for text in map(str, texts):
         printed = re.sub(r'"[^"\\ ]*"', "", text)  # keys of the manifest
-        assert not wrong_words(printed.replace("income=answered", ""))
+        assert not wrong_words(printed.replace("income=response", ""))
     for text in map(str, texts[:4]):
-        assert "=answered" not in text
+        assert "=response" not in text
     assert "no response" in explanation.details()
     blurred = str(explanation).replace("randomized", "blurred")  # negative control
     assert wrong_words(blurred) == ["blurred"]

@@ -1,11 +1,15 @@
-"""Imports of the package point in one direction, those inside functions as well."""
+"""Imports of the packages point in one direction, those inside functions as well."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "metricldp"
+CORE = PACKAGE.with_name("metricldp_core")
+OF_CORE = {"metricldp_core", *sys.stdlib_module_names}
+"""What the core imports: itself and the standard library."""
 LAYERS = (
     *("basics", "coins", "metrics", "attributes", "channels", "design", "survey", "reports"),
     *("store", "estimate", "planning", "lab", "collector", "plot", "api", "cli"),
@@ -62,6 +66,36 @@ def test_imports_point_to_earlier_layers(path):
     if layer not in ABOVE:
         wrong = list(violations(layer, path.read_text("utf-8")))
         assert not wrong, "\n".join(wrong)
+
+
+def roots(source):
+    """Return the packages that a module imports, itself among them if an import is relative."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add("metricldp_core" if node.level else node.module.partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(CORE.rglob("*.py")), ids=lambda path: path.name)
+def test_core_imports_itself_and_the_standard_library(path):
+    assert roots(path.read_text("utf-8")) <= OF_CORE
+
+
+@pytest.mark.parametrize(
+    ("source", "allowed"),
+    [
+        ("import hashlib\nfrom metricldp_core.exact import WORD", True),
+        ("from . import exact", True),
+        ("def f():\n    import numpy", False),
+        ("from metricldp.metrics import Line", False),
+        ("import metricldp", False),
+    ],
+)
+def test_rule_of_the_core_on_examples(source, allowed):
+    assert (roots(source) <= OF_CORE) == allowed
 
 
 @pytest.mark.parametrize(

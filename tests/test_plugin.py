@@ -96,7 +96,7 @@ assert found.holds, str(found)
 for low, high, epsilon in ((1, 14, 8), (0, 99, 1), (0, 255, 64), (0, 2, 2e-12)):
     far = Survey.design({"x": Integer(low, high, epsilon=epsilon, per=1, mechanism=EXPONENTIAL)})
     assert far.certify().holds
-    assert far.channels["x"].worst_ratio(0, high - low) < 2**40
+    assert far.channels["x"].distribution.ratio(0, high - low) < 2**40
 twin = replace(EXPONENTIAL, make=lambda size, epsilon: exponential(size, 2 * epsilon))
 found = check_channel(twin)
 assert not found.holds

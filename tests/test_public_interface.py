@@ -55,6 +55,7 @@ MEMBERS = {
     "Survey": {
         *("design", "load", "save", "fingerprint", "attributes", "report", "randomize", "tally"),
         *("certify", "explain", "risk", "expected_error", "manifest", "verify"),
+        *("presentation", "presentation_digest"),
     },
     "SurveySpec": {"attributes", "joint", "load", "save"},
     "Tally": QUERIES,
@@ -78,16 +79,16 @@ MEMBERS = {
 }
 """What the interface defines, without methods whose names begin with an underscore."""
 EXTRA_OF_EVERY_ATTRIBUTE = """
-    asks_whether axis bars beyond choose circle describe distance distances domain edges_of
-    extremes grid_step in_bins is_cyclic is_public is_weight kind label metric_kind middle
+    asks_whether axis bars beyond choose circle describe distance distances domain domain_of
+    edges_of extremes grid_step in_bins is_cyclic is_public is_weight kind label metric_kind middle
     name_of named narrowest_bar numbers only_mechanism ordered position position_if_any
     positions public_ends rounded_at_random size source to_dict undecided unit until usual
     values_at
 """
 EXTRA_MEMBERS = {
     "Survey": """
-        asked block_of blocks canonical channels fields fixed from_dict from_json from_toml kept
-        mechanisms metric parts report_bits share stated tabled to_dict to_json to_toml
+        asked block_of blocks channels client_manifest fields fixed from_dict from_json from_toml
+        kept mechanisms metric parts report_bits share stated tabled to_dict to_json to_toml
     """,
     "SurveySpec": "comments from_dict metric to_dict together",
     "Tally": """

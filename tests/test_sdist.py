@@ -14,7 +14,7 @@ import metricldp
 
 ROOT = Path(__file__).parents[1]
 RULES = [line.split() for line in (ROOT / "MANIFEST.in").read_text("utf-8").splitlines()]
-FOLDERS = ("src/metricldp", *(words[1] for words in RULES if words[0] == "graft"))
+FOLDERS = ("src", *(words[1] for words in RULES if words[0] == "graft"))
 FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml")  # taken in any case
 FILES += tuple(name for words in RULES if words[0] == "include" for name in words[1:])
 _BUILD = "import sys, setuptools.build_meta as build; build.build_sdist(sys.argv[1])"

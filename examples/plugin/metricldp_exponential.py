@@ -6,9 +6,9 @@ much. So reports of neighbours differ by a factor of at most e^epsilon (McSherry
 
 from fractions import Fraction
 
-from metricldp.basics.exact import ONE, exp_bounds
 from metricldp.channels.mechanism import Simple
 from metricldp.channels.table import Table
+from metricldp_core.exact import WORD, exp_bounds
 
 FLOOR = 1 << 24
 """Added to every weight: a weight rounded to 0 would identify values with certainty."""
@@ -17,13 +17,13 @@ FLOOR = 1 << 24
 def exponential(size: int, epsilon: Fraction) -> Table:
     """Return integers that add up to 2^64 for each position; rounding goes to the true value."""
     shrink = exp_bounds(-epsilon / 2)[0]
-    powers = [int(shrink**k * ONE) for k in range(size)]
+    powers = [int(shrink**k * WORD) for k in range(size)]
     rows = []
     for x in range(size):
         weights = [powers[abs(x - y)] for y in range(size)]
-        scale = Fraction(ONE - size * FLOOR, sum(weights))
+        scale = Fraction(WORD - size * FLOOR, sum(weights))
         row = [FLOOR + int(weight * scale) for weight in weights]
-        row[x] += ONE - sum(row)
+        row[x] += WORD - sum(row)
         rows.append(row)
     return Table.of(rows)
 

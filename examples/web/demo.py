@@ -28,7 +28,6 @@ from metricldp.cli.collector import build_application
 from metricldp.collector.folder import Collector
 from metricldp.collector.register import ALL
 from metricldp.collector.server import Options
-from metricldp.reports.manifest import manifest, pin
 from metricldp.survey.agreement import Agreement
 
 HERE = Path(__file__).parent
@@ -89,7 +88,7 @@ async def collect(survey: Agreement, people: int, base: str, collector: Collecto
     values = demo.population(people)
     rows = (dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True))
     lines = "\n".join(json.dumps(row, default=lambda value: value.item()) for row in rows)
-    words = ["node", HERE / "browsers.mjs", base, survey.fingerprint, pin(manifest(survey))]
+    words = ["node", HERE / "browsers.mjs", base, survey.fingerprint]
     print(f"{people:,} browsers send reports to {base}")
     started = time.monotonic()
     node = await asyncio.create_subprocess_exec(

@@ -1,53 +1,54 @@
 import { open } from "./metricldp.js";
 
-const PIN = "cbef72662101855e8868ddc78f8a800dd6d0830932100d17ae020049453a9624";
+const FINGERPRINT = "7eb78a39edb693a1562281459648290186b5a11644d4db206b8e5266ca80c0e7";
 const at = (id) => document.getElementById(id);
-const listed = (id, lines) =>
+const list = (id, lines) =>
   at(id).replaceChildren(...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
 const number = (id) => (at(id).value.trim() ? at(id).valueAsNumber : null);
 const STATES = {
   sent: "Thank you. Your report has arrived.",
   waiting: "Your report is stored on this device and will be sent later. You may close this page.",
-  refused: "The collector rejected your report. It will not be sent again.",
+  rejected: "The collector rejected your report. It will not be sent again.",
 };
-const WRONG = { missing: "is missing", range: "is outside the range", kind: "is not a number", whole: "is not a whole number" };
+const REASONS = { missing: "is missing", range: "is outside the range", kind: "is not a number", whole: "is not a whole number" };
 
 try {
-  const survey = await open("survey.client.json", { pin: PIN, send: location.origin });
-  const { holds, lines } = survey.certify();
-  listed("promise", survey.promise().split("\n"));
-  listed("lines", lines);
-  at("proof").textContent = holds
-    ? "Your browser has proved these guarantees from the probabilities that it randomizes with."
-    : "Your browser could not prove these guarantees. Nothing will be sent.";
-  at("send").disabled = !holds;
+  // A manifest whose guarantee does not hold is not opened.
+  const survey = await open("survey.client.json", { fingerprint: FINGERPRINT, send: location.origin });
+  list("guarantee", survey.guarantee());
+  list(
+    "proofs",
+    survey.certify().proofs.map(({ name, loss, allowed }) => `${name}: exact loss ${loss.toFixed(9)}, allowed ${allowed.toFixed(9)}`),
+  );
+  at("proof").textContent = "Your browser has proved these guarantees from the probabilities that it randomizes with.";
+  at("send").disabled = false;
 
-  const tell = async () => {
-    const { state } = await survey.status(), { spent } = await survey.ledger();
+  const show = async () => {
+    const { state } = await survey.status(), { epsilon } = await survey.accountant();
     if (state) {
-      at("told").textContent = STATES[state];
+      at("message").textContent = STATES[state];
       at("send").disabled = true;
     }
-    at("ledger").textContent = `Privacy loss of all reports from this device: epsilon ${spent}.`;
+    at("accountant").textContent = `Privacy loss of all reports from this device: epsilon ${epsilon}.`;
   };
   at("form").addEventListener("submit", async (event) => {
     event.preventDefault();
     if (!at("agree").checked) {
-      at("told").textContent = "Please tick the box if you agree.";
+      at("message").textContent = "Please tick the box if you agree.";
       at("agree").focus();
       return;
     }
     try {
-      await survey.answer({ age: number("age"), income: number("income") });
+      await survey.report({ age: number("age"), income: number("income") });
       at("form").reset(); // the next user of the device cannot read the responses
-      await tell();
-    } catch (error) {
-      const [name] = error.message.split(":");
-      at("told").textContent = `Your ${name} ${WRONG[error.reason] || "is invalid"}.`;
-      at(name)?.focus();
+      await show();
+    } catch ({ attribute, message, reason }) {
+      at("message").textContent = attribute ? `Your ${attribute} ${REASONS[reason] || "is invalid"}.` : message;
+      at(attribute)?.focus();
     }
   });
-  await tell();
-} catch (error) {
-  at("proof").textContent = `This survey cannot be opened (${error.reason || error.message}). Nothing will be sent.`;
+  await show();
+} catch ({ message, reason }) {
+  const why = reason === "guarantee" ? "Your browser could not prove the guarantee" : "This survey cannot be opened";
+  at("proof").textContent = `${why} (${reason || message}). Nothing will be sent.`;
 }

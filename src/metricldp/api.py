@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
@@ -28,12 +29,11 @@ from metricldp.planning.expected_error import ExpectedError, expected_error, typ
 from metricldp.planning.plan import Plan
 from metricldp.planning.risk import Risk, risk
 from metricldp.reports import encode
-from metricldp.reports.device import Device, Memory
-from metricldp.reports.manifest import manifest
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.certify import Certificate, certify
 from metricldp.survey.explain import Explanation, explain, weak_guarantees
 from metricldp.survey.spec import SurveySpec
+from metricldp_core.device import Device, Memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,6 +106,7 @@ class Survey(Agreement):
         passes its own.
         """
         _check_asked(randomness, clip=clip, shuffle=shuffle)
+        self._check_guarantee()
         return encode.encode(self, data, randomness=randomness, clip=clip, shuffle=shuffle)
 
     def report(
@@ -120,17 +121,19 @@ class Survey(Agreement):
 
         An error names the attribute and never shows the value. `memory` is a dict that the device
         stores for attributes with the mechanism `memoised`: the first randomized value of each
-        response so far. Without it each report is randomized anew and adds to the privacy loss.
+        response so far. A second report of these without a memory raises an error, because it would
+        add to the privacy loss.
         """
         _check_asked(randomness, clip=clip)
         if memory is not None and not isinstance(memory, MutableMapping):
             kind = type(memory).__name__  # never its content, which shows the response
             raise InvalidValueError(f"memory is a dict that the device stores, not {kind}")
-        return self._device.report(response, randomness=randomness, clip=clip, memory=memory)
+        source = os.urandom if randomness is None else randomness.draw
+        return self._device.report(response, memory=memory, clip=clip, source=source)
 
     @cached_property
     def _device(self) -> Device:
-        return Device(self)
+        return Device(self.client_manifest)
 
     def tally(
         self,
@@ -199,7 +202,7 @@ class Survey(Agreement):
 
     def manifest(self) -> str:
         """All that a device needs, as one line of JSON: the same survey has the same manifest."""
-        return manifest(self)
+        return self.client_manifest.text
 
     def certify(self) -> Certificate:
         """The exact privacy loss of the integers that are shipped, pair by pair."""

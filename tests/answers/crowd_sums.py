@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers.tally import Tally
-from metricldp.basics.exact import ONE
 from metricldp.channels import Channel, Floats, IntegerChannel
 from metricldp.channels.matrix import MatrixChannel
 from metricldp.channels.threshold import Threshold
@@ -21,6 +20,7 @@ from metricldp.store.base import Store
 from metricldp.store.cubes import Table
 from metricldp.store.readings import Readings
 from metricldp.survey.agreement import Agreement
+from metricldp_core.exact import WORD
 
 People = Sequence[tuple[tuple[int, ...], Any]]
 """A position of each attribute, and how many people stand there, in each repetition."""
@@ -29,12 +29,12 @@ People = Sequence[tuple[tuple[int, ...], Any]]
 def chances(channel: Channel) -> Floats:
     """P(bit = 1 | x) of a channel of bits, or P(report | x): (size, bits or reports)."""
     if isinstance(channel, Threshold):
-        flip = channel.flip / ONE
+        flip = channel.flip / WORD
         below = np.arange(channel.size)[:, None] <= np.arange(channel.bits)
         return np.where(below, 1 - flip, flip)
     if isinstance(channel, UnaryChannel):
-        found = np.tile(np.array([word / ONE for word in channel.other]), (channel.size, 1))
-        np.fill_diagonal(found, [word / ONE for word in channel.own])
+        found = np.tile(np.array([word / WORD for word in channel.other]), (channel.size, 1))
+        np.fill_diagonal(found, [word / WORD for word in channel.own])
         return found
     assert isinstance(channel, IntegerChannel)
     law = np.maximum(channel.mean(np.eye(channel.outputs)).T, 0.0)

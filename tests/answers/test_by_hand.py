@@ -636,7 +636,7 @@ def test_questions_and_methods_that_are_none():
             tally.quantiles("a", wrong)
     with pytest.raises(QueryError, match="b is categorical and has no quantiles"):
         group(name="b")
-    with pytest.raises(QueryError, match="r is real and has no quantiles"):
+    with pytest.raises(QueryError, match="r is continuous and has no quantiles"):
         group(name="r")
     with pytest.raises(QueryError, match="there are no reports"):
         group(n=0)

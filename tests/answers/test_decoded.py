@@ -183,8 +183,8 @@ def test_public_columns_are_included_and_group():
     table = reports(survey, 3000, 1)
     column = survey.tally(table).contributions({"a": (1, 3)}, public=True)
     assert column.column_names == ["contribution", "variance", "square", "w"]
-    assert column["w"].equals(table["w"])
-    heavy = table["w"].to_numpy() > 5
+    assert column["w"].equals(table["w=report"])
+    heavy = table["w=report"].to_numpy() > 5
     found = survey.tally(table.filter(heavy)).count({"a": (1, 3)})
     found_column = column  # noqa: F841 - DuckDB finds it by its name
     value, variance = duckdb.sql(
@@ -192,7 +192,7 @@ def test_public_columns_are_included_and_group():
     ).fetchall()[0]
     assert (value, variance) == pytest.approx((found.value, found.variance))
     weighted = survey.tally(table).contributions({"a": (1, 3)}, "w", public=True)
-    products = np.asarray(column["contribution"]) * np.asarray(table["w"])
+    products = np.asarray(column["contribution"]) * np.asarray(table["w=report"])
     assert np.allclose(weighted["contribution"], products)
 
 

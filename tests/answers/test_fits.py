@@ -281,7 +281,7 @@ def test_blocks_optional_attributes_reals_and_bits_together():
     assert mixed.attributes == ("bits", "unary", "x", "y")
     assert mixed.count({"x": (0, 2)}).value == pytest.approx(n, rel=0.1)
     optional = tally.fit_distribution(["maybe", "unary"])
-    assert optional.attributes == ("unary", "maybe", "maybe=answered")
+    assert optional.attributes == ("unary", "maybe", "maybe=response")
     left = optional.count({"maybe": None})
     assert left.value == pytest.approx(n / 3, rel=0.3)
     assert optional.mean("maybe").value == pytest.approx(2, abs=0.5)

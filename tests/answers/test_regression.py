@@ -206,7 +206,7 @@ class OfReports:
         reports = survey.randomize(
             people_of(cells), randomness=Randomness.seeded(seed), shuffle=False
         )
-        noisy = np.clip(reports["x"].to_numpy().astype(float), 0, 9)
+        noisy = np.clip(reports["x=report"].to_numpy().astype(float), 0, 9)
         columns = np.array([np.ones(3000), noisy, *(cells[2] == k for k in (1, 2)), cells[3]])
         found = np.linalg.lstsq(columns.T.astype(float), cells[1].astype(float), rcond=None)[0]
         left = cells[1] - found @ columns

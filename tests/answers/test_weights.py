@@ -244,7 +244,7 @@ def test_weights_travel_with_the_reports(tmp_path):
         "v": rng.uniform(0, 100, 50),
     }
     reports = survey.randomize(people, randomness=Randomness.seeded(1))
-    assert reports.column("w").to_pylist() == people["w"].tolist()
+    assert reports.column("w=report").to_pylist() == people["w"].tolist()
     assert pack.unpack(survey, pack.pack(survey, reports)).equals(reports)
     survey.tally(reports).save(tmp_path / "t.parquet")
     tally = survey.tally(tmp_path / "t.parquet")

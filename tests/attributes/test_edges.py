@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from checks import enumerated_ratio, exact_law
 from metricldp import Continuous, InvalidSpecError, QueryError, Survey
-from metricldp.basics.exact import as_written, at_most_exp
 from metricldp.channels import Geometric
 from metricldp.metrics import Line
+from metricldp_core.exact import at_most_exp, decimal_of
 
 EDGES = [0, 1, 5_000, 6_000, 10_000, 20_000]
 placed = st.lists(st.integers(-500, 500), min_size=3, max_size=9, unique=True).map(
@@ -21,7 +21,7 @@ placed = st.lists(st.integers(-500, 500), min_size=3, max_size=9, unique=True).m
 
 
 def widths(attribute):
-    edges = [as_written(edge) for edge in attribute.edges]
+    edges = [decimal_of(edge) for edge in attribute.edges]
     return [upper - lower for lower, upper in itertools.pairwise(edges)]
 
 
@@ -44,7 +44,7 @@ def test_two_values_are_at_most_half_of_both_bins_farther_apart_than_they_are(ed
 @given(placed)
 def test_distances_are_those_of_the_middles(edges):
     attribute = Continuous(edges=edges, epsilon=1, per=1)
-    exact = [as_written(edge) for edge in attribute.edges]
+    exact = [decimal_of(edge) for edge in attribute.edges]
     middles = [(lower + upper) / 2 for lower, upper in itertools.pairwise(exact)]
     for x, other in itertools.combinations(range(attribute.size), 2):
         assert attribute.distances.distance(x, other) == middles[other] - middles[x]
@@ -98,8 +98,8 @@ def test_equal_edges_are_a_line_and_a_file_gives_them_back():
     again = Survey.from_toml(survey.to_toml())
     assert again.fingerprint == survey.fingerprint
     assert again.attributes["v"].edges == tuple(EDGES)
-    assert '"edges":[0,1,5000,6000,10000,20000]' in survey.canonical
-    assert '"low"' not in survey.canonical
+    assert '"edges":[0,1,5000,6000,10000,20000]' in survey.manifest()
+    assert '"low"' not in survey.manifest()
     plain = Continuous(edges=EDGES, epsilon=1, per=4_000)
     assert eval(repr(plain)) == plain
     assert "+ half of the widths of their bins" in " ".join(survey.explain().details().split())

@@ -14,11 +14,12 @@ from metricldp import Integer, Ordinal, Randomness, Survey
 from metricldp.attributes import kinds
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import Chosen
-from metricldp.basics.errors import InvalidValueError, QueryError
+from metricldp.basics.errors import QueryError
 from metricldp.channels import Response
 from metricldp.channels.mechanism import ANY_TWO, Mechanism
 from metricldp.design import registry
 from metricldp.metrics import METRICS, Line, MetricInWords, Uniform
+from metricldp_core.values import WholeNumbers
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,10 +33,8 @@ class Clock(Attribute):
     size = property(lambda self: self.hours)
     usual = property(lambda self: Line(self.unit))
 
-    def position(self, value, name="", *, clip=False):
-        if not (isinstance(value, int) and 0 <= value < self.hours):
-            raise InvalidValueError("is no hour of the day", attribute=name)
-        return value
+    def domain_of(self, name):
+        return WholeNumbers(name, self.optional is not None, low=0, high=self.hours - 1)
 
     def positions(self, numbers, name="", *, clip=False):
         return np.array([self.position(int(number), name) for number in numbers], dtype=np.int64)

@@ -60,7 +60,9 @@ def test_channels_keep_a_part_of_a_step(mechanism, said):
         if x < other:
             apart = min(other - x, 16 - other + x) if age.cyclic else other - x
             allowed = min(math.ceil(apart / 2.5), age.max_epsilon or 99)
-            loss = math.log(max(channel.worst_ratio(x, other), channel.worst_ratio(other, x)))
+            loss = math.log(
+                max(channel.distribution.ratio(x, other), channel.distribution.ratio(other, x))
+            )
             assert loss <= allowed + 1e-9, (x, other)
     assert Survey.from_toml(survey.to_toml()).fingerprint == survey.fingerprint
 
@@ -315,3 +317,16 @@ def test_edges_are_told_apart():
     far = Continuous(1e6, 1e6 + 1, bins=4, epsilon=1, per=1)
     assert far.label(1) == "1,000,000.25 to 1,000,000.5"
     assert Continuous(0, 1, bins=7, epsilon=1, per=1).label(1) == "0.142857 to 0.285714"
+
+
+@pytest.mark.parametrize("more", [{}, {"max_epsilon": 3}])
+@pytest.mark.parametrize("mechanism", ["extremal", "randomized-response", "geometric"])
+def test_within_one_step_of_values_rounded_at_random_is_epsilon_for_each_step(mechanism, more):
+    """A manifest cannot tell the two apart, and epsilon for each step is at least as strong."""
+    common = {"epsilon": 1, "points": 6, "rounding": "stochastic", "mechanism": mechanism, **more}
+    within, per = (
+        Survey.design({"v": Continuous(0, 10, **{key: 2}, **common)}) for key in ("within", "per")
+    )
+    assert within.certify().holds
+    assert within.fingerprint == per.fingerprint
+    assert within.randomize({"v": [3.5]}).num_rows == 1

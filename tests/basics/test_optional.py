@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import metricldp
-from metricldp import Survey
+from metricldp import Survey, SurveySpec
 from metricldp.basics import optional as libraries
 from metricldp.basics.errors import MetricLdpError, MissingDependencyError
 from metricldp.basics.optional import lazy, loaded, optional, require
@@ -154,8 +154,7 @@ for name in sys.argv[1:]:
     assert done.returncode == 0, done.stderr
 
 
-SURVEY = """
-metricldp = 2
+SPEC = """
 [attributes.age]
 kind = "integer"
 low = 0
@@ -168,8 +167,8 @@ mechanism = "geometric"
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "survey.toml").write_text(SURVEY, "utf-8")
-    (tmp_path / "spec.toml").write_text(SURVEY.replace("metricldp = 2\n", ""), "utf-8")
+    (tmp_path / "spec.toml").write_text(SPEC, "utf-8")
+    Survey.design(SurveySpec.load(tmp_path / "spec.toml")).save(tmp_path / "survey.toml")
     (tmp_path / "people.csv").write_text("age\n1\n2\n3\n", "utf-8")
     return tmp_path
 

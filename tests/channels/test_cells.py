@@ -1,40 +1,77 @@
 """Several attributes as one: a channel of one integer over the cells of their grid."""
 
 import itertools
-import json
-from collections import Counter
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from checks import assert_counts
-from metricldp import QueryError, Randomness, Survey
-from metricldp.basics.exact import ONE, at_most_exp
+from metricldp import (
+    Categorical,
+    Continuous,
+    Integer,
+    Ordinal,
+    QueryError,
+    Randomness,
+    Survey,
+    SurveySpec,
+)
 from metricldp.channels.base import ranges_gram
 from metricldp.channels.cells import REPORT, Cells
-from metricldp.channels.levels import in_text, to_text
+from metricldp.channels.levels import in_text
 from metricldp.channels.table import Table
 from metricldp.channels.wound import Wound
-from metricldp.coins.tape import Tape
 from metricldp.design.cells import grid_of
+from metricldp_core.exact import at_most_exp
 
-FACTS = Path(__file__).parents[2] / "vectors" / "cells.json"
-SURVEYS = [entry["survey"] for entry in json.loads(FACTS.read_text("utf-8"))["surveys"]]
-SURVEYS[3]["joint"][0]["mechanism"]["patterns"] = ["001011111111"]  # theirs tells nothing
+X, Y = Integer(0, 1, epsilon=1, within=1), Integer(0, 2, epsilon=1, within=1)
+NEAR = [Integer(0, 1, epsilon=epsilon, per=1) for epsilon in (1, 0.5)]
+BINS = [Continuous(0, n, bins=n, epsilon=1, within=1, max_epsilon=2) for n in (3, 2)]
+CIRCLE = Integer(0, 2, cyclic=True, epsilon=0.5, per=1)
+C = Categorical(["a", "b"], epsilon=0.5)
+SHAPES = {
+    "shapes": ["2110", "1201", "1021", "0112", "1001", "0110"],
+    "tops": ["7720eb65f042ce60"] * 4 + ["18326733de05502f"] * 2,
+}
+PRIOR = [1, 2, 3, 30]
+
+
+def plane(name, **data):
+    return {"name": name, "metric": "plane", **data}
+
+
+def added(metric, around, *patterns):
+    return {"name": "additive", "metric": metric, "around": around, "patterns": list(patterns)}
+
+
+def survey_of(mechanism, names="xy", **attributes):
+    return Survey.design(SurveySpec(attributes, joint={tuple(names): mechanism}))
+
+
+SURVEYS = [
+    survey_of(added("plane", [4, 5], "32101210121010121012", "21212321234321232101"), x=X, y=Y),
+    survey_of(added("sum", [4, 5], "21212321234321232101"), x=X, y=Y, c=C),
+    survey_of(added("plane", [5, 4], "11101011101011111011"), x=BINS[0], y=BINS[1]),
+    survey_of(
+        added("sum", [2, 3, 2], "001011111111"),
+        "xyc",
+        **{"x": NEAR[1], "y": CIRCLE, "z": Ordinal(["no", "yes"], epsilon=1), "c": C},
+    ),
+    survey_of(plane("tight-constraints"), x=NEAR[0], y=NEAR[1]),
+    survey_of(plane("extremal", **SHAPES), x=X, y=X),
+]
+"""Given patterns and shapes of two attributes, and of three."""
 
 
 def blocks():
-    """Those that vectors hold: stated patterns and shapes of two attributes, and of three."""
-    for said in SURVEYS:
-        survey = Survey.from_dict(said)
+    for survey in SURVEYS:
         yield survey, *survey.blocks.values()
 
 
-@pytest.fixture(params=range(len(SURVEYS)))
+@pytest.fixture(params=SURVEYS, ids=range(len(SURVEYS)))
 def survey(request):
-    return Survey.from_dict(SURVEYS[request.param])
+    return request.param
 
 
 def cells_of(block):
@@ -50,7 +87,7 @@ def test_the_loss_of_all_reports_is_within_the_metric(survey):
     assert all(sum(law) == 1 for law in laws)
     for x, other in itertools.combinations(range(len(laws)), 2):
         ratios = [max(p / q, q / p) for p, q in zip(laws[x], laws[other], strict=True)]
-        assert max(ratios) == channel.worst_ratio(promised.cell(x), promised.cell(other))
+        assert max(ratios) == channel.distribution.ratio(x, other)
         assert at_most_exp(max(ratios), promised.distance(x, other))
     assert survey.certify().holds
     chances = np.array(laws, dtype=float)
@@ -116,7 +153,7 @@ def test_broken_decoders_are_caught():
     assert not enumerated(block)[1]
 
 
-def test_both_samplers_have_the_law(survey):
+def test_sampler_has_the_probabilities_of_the_channel(survey):
     (block,) = survey.blocks.values()
     randomness, n = Randomness.seeded(3), 60_000
     for x in cells_of(block)[:5]:
@@ -124,20 +161,13 @@ def test_both_samplers_have_the_law(survey):
         positions = [np.full(n, p) for p in x]
         drawn = block.channel.encode(positions, randomness)[REPORT]
         assert_counts(np.bincount(drawn, minlength=len(law)), law, false_alarm=1e-8)
-        tape = Tape(randomness)
-        one = Counter(block.channel.blur(x, tape) for _ in range(5_000))
-        assert_counts([one[y] for y in range(len(law))], law, false_alarm=1e-8)
 
 
 def test_cells_in_rows():
     table = Table.of([[1 << 63, 1 << 63]] * 24)
     channel = Cells((2, 3, 4), table)
-    assert channel.law() == {
-        "law": "cells",
-        "sizes": [2, 3, 4],
-        "strides": [12, 4, 1],
-        "of": table.law(),
-    }
+    assert channel.distribution == table.distribution
+    assert [channel._cell(x) for x in [(0, 0, 1), (0, 1, 0), (1, 0, 0)]] == [1, 4, 12]
     assert channel.bits == 1
     assert channel.cumulates
 
@@ -167,11 +197,9 @@ def _lowered(rows):
 
 def test_a_prior_weighs_reports():
     """The decoder of a channel with a prior is the best one for people spread like that."""
-    said = json.loads(json.dumps(SURVEYS[5]))
-    said["joint"][0]["mechanism"]["prior"] = [1, 2, 3, 30]
-    (known,) = Survey.from_dict(said).blocks.values()
-    (usual,) = Survey.from_dict(SURVEYS[5]).blocks.values()
-    spread = np.array([1, 2, 3, 30]) / 36
+    (known,) = survey_of(plane("extremal", prior=PRIOR, **SHAPES), x=X, y=X).blocks.values()
+    (usual,) = SURVEYS[5].blocks.values()
+    spread = np.array(PRIOR) / sum(PRIOR)
     shares = shares_of(known.channel)
     squares = [
         (decoder_of(channel) ** 2 @ (spread @ shares)).sum()
@@ -179,23 +207,6 @@ def test_a_prior_weighs_reports():
     ]
     assert squares[0] < squares[1]
     assert np.allclose(decoder_of(known.channel) @ shares.T, np.eye(4))
-
-
-def test_worst_pairs_are_all_pairs_of_cells():
-    ((_, block),) = itertools.islice(blocks(), 4, 5)
-    pairs = list(block.channel.worst_pairs())
-    assert [pair[:2] for pair in pairs] == list(itertools.combinations(np.ndindex(2, 2), 2))
-    for x, other, ratio in pairs:
-        assert ratio == block.channel.worst_ratio(x, other)
-
-
-def test_what_has_to_be_looked_at():
-    """Of noise that is added one pair for each way, of a table all that generate the metric."""
-    for (_, block), added in zip(blocks(), (True, True, True, True, False, False), strict=True):
-        grid = block.mechanism.grid
-        pairs = list(block.channel.proving_pairs(grid))
-        every = list(grid.generating_pairs(grid.numbers.size))
-        assert pairs == (list(grid.one_pair_each()) if added else every)
 
 
 def test_the_mean_square_is_that_of_the_decoders():
@@ -220,20 +231,13 @@ def test_decoders_are_the_best_for_people_spread_evenly():
         assert ((decoder + 0.01 * moved) ** 2 @ weight).sum() >= best * (1 - 1e-12)
 
 
-def test_noise_that_is_wound_says_its_strides_and_its_widest_ratio():
-    """A ring has places between the rows of cells; a table has none, and no bound at once."""
+def test_mean_square_of_additive_noise_on_a_torus():
     wound = Wound.on((2, 3), (3, 4), ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2),), Fraction(1, 2))
-    made = Cells((2, 3), wound)
-    assert made.law()["strides"] == [4, 1] and made.law()["sizes"] == [2, 3]
-    assert made.widest_ratio() == wound.widest_ratio() > 1
     grams = [np.eye(2), ranges_gram(3)]
-    assert made.mean_square(grams) == pytest.approx(wound.mean_square(np.kron(*grams)))
-    even = Table.of([[ONE >> 1, ONE >> 2, ONE >> 2]] * 5 + [[ONE >> 2, ONE >> 1, ONE >> 2]])
-    plain = Cells((2, 3), even)
-    assert plain.law()["strides"] == [3, 1]
-    assert plain.widest_ratio() is None
+    found = Cells((2, 3), wound).mean_square(grams)
+    assert found == pytest.approx(wound.mean_square(np.kron(*grams)))
 
 
 def test_what_saves_no_shapes_is_saved_as_it_is():
     assert in_text({"name": "additive"}, "patterns") == {"name": "additive"}
-    assert in_text({"patterns": [(0, 1)]}, "patterns") == {"patterns": [to_text((0, 1))]}
+    assert in_text({"patterns": [(0, 1)]}, "patterns") == {"patterns": ["01"]}

@@ -8,20 +8,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from checks import prove
 from metricldp import CertificateError, Integer, InvalidSpecError, Randomness, Survey
-from metricldp.basics.exact import ONE, exp_bounds
 from metricldp.channels import Geometric, Response, conformance
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.fields import Number
 from metricldp.channels.mechanism import ANY_TWO, Mechanism, Simple
 from metricldp.channels.table import Table
-from metricldp.coins.tape import Tape
 from metricldp.design.registry import mechanism
 from metricldp.metrics import Line, Uniform
-from metricldp.survey.certify import prove
+from metricldp_core.distributions import Geometric as GeometricNoise
+from metricldp_core.distributions import RandomizedResponse
+from metricldp_core.exact import WORD, exp_bounds
 
 
-@pytest.mark.parametrize("given", [lambda size, epsilon: None, "geometric", Response(3, ONE // 2)])
+@pytest.mark.parametrize("given", [lambda size, epsilon: None, "geometric", Response(3, WORD // 2)])
 def test_what_is_no_mechanism_is_refused(given):
     with pytest.raises(
         InvalidSpecError, match="check_channel checks a mechanism, such as"
@@ -52,8 +53,15 @@ def twin_with(**methods):
     return lambda size, epsilon: made(size, Response.for_epsilon(size, epsilon).keep)
 
 
+def twin_drawing(encode=Response.encode, **methods):
+    """A channel whose output distribution has other methods."""
+    made = type("Drawing", (RandomizedResponse,), methods)
+    distribution = property(lambda self: made(self.size, self.keep))
+    return twin_with(distribution=distribution, encode=encode)
+
+
 def test_a_ratio_that_is_understated():
-    broken("loss within the metric", twin_with(worst_ratio=lambda self, x, other: Fraction(1)))
+    broken("loss within the metric", twin_drawing(ratio=lambda self, x, other: Fraction(1)))
 
 
 def test_a_decoder_that_is_off():
@@ -77,7 +85,7 @@ def test_cells_that_are_not_the_transpose():
 def test_a_sampler_that_keeps_too_often():
     def encode(self, positions, randomness):
         honest = Response.encode(self, positions, randomness)
-        return np.where(randomness.words(len(positions)) < ONE // 8, positions, honest).astype(
+        return np.where(randomness.words(len(positions)) < WORD // 8, positions, honest).astype(
             np.uint8
         )
 
@@ -85,11 +93,11 @@ def test_a_sampler_that_keeps_too_often():
 
 
 def test_a_device_that_keeps_too_often():
-    def blur(self, position, tape):
-        drawn = Response.blur(self, position, tape)
-        return position if tape.toss(ONE // 8) else drawn
+    def draw(self, position, words):
+        drawn = RandomizedResponse.draw(self, position, words)
+        return position if words.below(WORD // 8) else drawn
 
-    broken("blur", twin_with(blur=blur))
+    broken("draw", twin_drawing(draw=draw))
 
 
 def test_a_probability_that_is_off():
@@ -108,9 +116,9 @@ def test_a_channel_that_cannot_be_made_is_told():
 
 def test_tables_of_weights():
     honest = Geometric.for_epsilon(4, Fraction(1))
-    weights = [[int(honest.probability(x, y) * ONE) for y in range(4)] for x in range(4)]
+    weights = [[int(honest.probability(x, y) * WORD) for y in range(4)] for x in range(4)]
     for x, row in enumerate(weights):
-        row[x] += ONE - sum(row)
+        row[x] += WORD - sum(row)
     table = Table.of(weights)
     functions = np.random.default_rng(1).normal(size=(2, 4))
     np.testing.assert_allclose(
@@ -124,7 +132,7 @@ def test_more_reports_than_positions():
 
     def twice(size, epsilon):
         rows = []
-        for row in Table.of([[ONE - ONE // 4, ONE // 4], [ONE // 4, ONE - ONE // 4]]).weights:
+        for row in Table.of([[WORD - WORD // 4, WORD // 4], [WORD // 4, WORD - WORD // 4]]).weights:
             rows.append([weight // 2 for weight in row for _ in (0, 1)])
         return Table.of(rows)
 
@@ -153,15 +161,17 @@ def test_a_mechanism_of_ones_own_has_a_name_of_its_own(name):
 
 
 def test_a_device_that_sends_more_bits_than_its_field():
-    def blur(self, position, tape):
-        return Response.blur(self, position, tape) | position << self.bits
+    def draw(self, position, words):
+        return RandomizedResponse.draw(self, position, words) | position << self.bits
 
-    broken("blur", twin_with(blur=blur))
+    broken("draw", twin_drawing(draw=draw))
 
 
 def test_a_device_refuses_a_report_beyond_its_field():
-    leaky = twin_with(
-        blur=lambda self, position, tape: Response.blur(self, position, tape) | 1 << self.bits
+    leaky = twin_drawing(
+        draw=lambda self, position, words: (
+            RandomizedResponse.draw(self, position, words) | 1 << self.bits
+        )
     )
     made = Simple("leaky", leaky, ANY_TWO)
     survey = Survey.design({"v": Integer(0, 4, epsilon=1, mechanism=made, per=1)})
@@ -198,11 +208,16 @@ def test_an_influence_that_is_too_small():
 
 
 def test_a_false_word_that_all_pairs_are_alike():
-    made = type("Twin", (Geometric,), {"same_ratio_for_all_pairs": True})
+    made = type("Drawing", (GeometricNoise,), {"invariance": "all"})
+
+    class Twin(Geometric):
+        @property
+        def distribution(self):
+            return made(self.size, self.noise.zero, self.noise.digits, self.noise.block)
 
     def twin(size, epsilon):
         honest = Geometric.for_epsilon(size, epsilon / 4)
-        return made(honest.size, honest.epsilon, honest.noise)
+        return Twin(honest.size, honest.epsilon, honest.noise)
 
     broken("loss within the metric", twin)
 
@@ -216,9 +231,9 @@ def test_nothing_checked_does_not_hold():
 @pytest.mark.parametrize(
     "weights",
     [
-        [[ONE // 4, ONE - ONE // 4, 0], [ONE - ONE // 4, ONE // 4, 0]],
-        [[0, ONE // 4, ONE - ONE // 4], [0, ONE - ONE // 4, ONE // 4]],
-        [[ONE // 4, 0, ONE - ONE // 4], [ONE - ONE // 4, 0, ONE // 4]],
+        [[WORD // 4, WORD - WORD // 4, 0], [WORD - WORD // 4, WORD // 4, 0]],
+        [[0, WORD // 4, WORD - WORD // 4], [0, WORD - WORD // 4, WORD // 4]],
+        [[WORD // 4, 0, WORD - WORD // 4], [WORD - WORD // 4, 0, WORD // 4]],
     ],
     ids=["last", "first", "inner"],
 )
@@ -226,12 +241,10 @@ def test_reports_without_weight_are_never_drawn(weights):
     table = Table.of(weights)
     drawn = table.encode(np.arange(2000) % 2, Randomness.seeded(1))
     assert {int(y) for y in drawn} == {y for y in range(3) if weights[0][y]}
-    lone = {table.blur(0, Tape(Randomness.seeded(2))) for _ in range(50)}
-    assert lone <= {y for y in range(3) if weights[0][y]}
 
 
 def test_a_table_that_tells_for_certain_is_not_certified():
-    table = Table.of([[ONE, 0], [0, ONE]])
+    table = Table.of([[WORD, 0], [0, WORD]])
     (pair,) = prove(table, Uniform(Fraction(1)))
     assert not pair.holds
     assert pair.loss > 1000
@@ -302,8 +315,8 @@ def test_a_chance_of_what_cannot_be_sent():
             found[2] = np.log([0.25, 0.0625])
             return found
 
-    third = ONE // 3
-    never = (ONE - third, third, 0), (third, ONE - third, 0)
+    third = WORD // 3
+    never = (WORD - third, third, 0), (third, WORD - third, 0)
     wrong = wrong_with(lambda size, epsilon: Twin(never), sizes=(2,))
     assert wrong == {"probabilities": "`log_chances`, in some report, is off by 0.25"}
 
@@ -314,13 +327,11 @@ def test_a_ratio_is_stated_to_one_part_in_2_to_the_40(units):
     """Less is never right, and more only as far as fractions are shortened."""
     stated = 1 + Fraction(units, 10 << 40)
 
-    def worst_ratio(self, x, other):
-        return Response.worst_ratio(self, x, other) * stated
+    def ratio(self, x, other):
+        return RandomizedResponse.ratio(self, x, other) * stated
 
-    made = type("Twin", (Response,), {"worst_ratio": worst_ratio})
-    wrong = wrong_with(
-        lambda size, epsilon: made(size, Response.for_epsilon(size, epsilon / 2).keep)
-    )
+    made = twin_drawing(ratio=ratio)
+    wrong = wrong_with(lambda size, epsilon: made(size, epsilon / 2))
     if units in (0, 9):
         assert not wrong
     else:
@@ -330,18 +341,14 @@ def test_a_ratio_is_stated_to_one_part_in_2_to_the_40(units):
 
 @quickly
 def test_a_report_that_tells_for_certain_and_one_that_nobody_sends():
-    class Twin(Table):
-        def worst_ratio(self, x, other):
-            return Fraction(2)
-
-    certain = wrong_with(lambda size, epsilon: Twin(((ONE, 0), (0, ONE))), sizes=(2,))
+    certain = wrong_with(lambda size, epsilon: Table(((WORD, 0), (0, WORD))), sizes=(2,))
     assert certain == {
         "loss within the metric": "a report of 0 or 1 can come from one of them only",
         # There are no random words.
         "encode": "the second half of the reports used the random words of the first",
     }
-    third = ONE // 3
-    never = [[ONE - third, third, 0], [third, ONE - third, 0]]
+    third = WORD // 3
+    never = [[WORD - third, third, 0], [third, WORD - third, 0]]
     assert not wrong_with(lambda size, epsilon: Table.of(never), sizes=(2,))
 
 
@@ -452,13 +459,8 @@ def test_pairs_may_be_told_apart_differently_if_nobody_says_that_they_are_alike(
 
 @quickly
 def test_a_report_that_only_one_of_two_can_send_among_others():
-    rows = ((ONE // 2, ONE // 2, 0), (ONE // 2, ONE // 4, ONE // 4))
-
-    class Twin(Table):
-        def worst_ratio(self, x, other):
-            return Fraction(2)
-
-    wrong = wrong_with(lambda size, epsilon: Twin(rows), sizes=(2,))
+    rows = ((WORD // 2, WORD // 2, 0), (WORD // 2, WORD // 4, WORD // 4))
+    wrong = wrong_with(lambda size, epsilon: Table(rows), sizes=(2,))
     assert wrong["loss within the metric"] == "a report of 0 or 1 can come from one of them only"
 
 
@@ -582,25 +584,25 @@ def test_reports_that_nobody_can_send():
         column[np.flatnonzero(positions == 1)[:1]] = 3
         return column
 
-    def blur(self, position, tape):
-        return 3 if position == 2 else Response.blur(self, position, tape)
+    def draw(self, position, words):
+        return 3 if position == 2 else RandomizedResponse.draw(self, position, words)
 
-    wrong = wrong_with(twin_with(encode=encode, blur=blur))
+    wrong = wrong_with(twin_drawing(encode, draw=draw))
     assert wrong == {
         "encode": "position 1 sent a report of probability 0",
-        "blur": "position 2 sent a report of probability 0",
+        "draw": "position 2 sent a report of probability 0",
     }
 
-    def beyond(self, position, tape):
-        drawn = Response.blur(self, position, tape)
+    def beyond(self, position, words):
+        drawn = RandomizedResponse.draw(self, position, words)
         return drawn + 4 * (position == drawn == 1)  # some of the reports of one position
 
-    wrong = wrong_with(twin_with(blur=beyond))
-    assert wrong == {"blur": "position 1 sent a report beyond its 2 bits"}
+    wrong = wrong_with(twin_drawing(draw=beyond))
+    assert wrong == {"draw": "position 1 sent a report beyond its 2 bits"}
 
 
 def test_a_report_without_weight_is_not_sent_even_once():
-    third = ONE // 3
+    third = WORD // 3
 
     class Twin(Table):
         def encode(self, positions, randomness):
@@ -608,7 +610,7 @@ def test_a_report_without_weight_is_not_sent_even_once():
             column[np.flatnonzero(positions == 1)[:2]] = 2
             return column
 
-    honest = Table.of([[ONE - third, third, 0], [third, ONE - third, 0]])
+    honest = Table.of([[WORD - third, third, 0], [third, WORD - third, 0]])
     wrong = wrong_with(lambda size, epsilon: Twin(honest.weights), sizes=(2,))
     assert wrong == {"encode": "position 1 sent report 2 2 times of 10,000, expected are 0"}
 
@@ -619,7 +621,7 @@ def test_counts_are_refused_just_where_chance_is_below_the_stated_false_alarm():
     The chance of k or more of n, or of k or fewer, is at most exp(-n KL(k/n, p)).
     """
     n, keep = conformance.DRAWS, Response.for_epsilon(5, Fraction(1)).keep
-    p = keep / ONE
+    p = keep / WORD
 
     def bound(k):
         share = k / n
@@ -649,8 +651,8 @@ def with_reports(count):
     """A mechanism of two positions with so many reports."""
 
     def many(size, epsilon):
-        row = [ONE // count] * count
-        row[0] += ONE - sum(row)
+        row = [WORD // count] * count
+        row[0] += WORD - sum(row)
         return Table.of([row, [row[-1] + row[0] // 4, *row[1:-1], row[0] - row[0] // 4]])
 
     return check_channel(Simple("many", many, ANY_TWO), sizes=(2,), epsilons=(1.0,))

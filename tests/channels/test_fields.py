@@ -44,7 +44,7 @@ def test_all_other_bits_are_invalid(field):
 
 
 def test_a_number_takes_the_smallest_type_that_holds_it():
-    """As docs/formats-files.md says of columns; 256 different numbers fit into a byte."""
+    """As docs/specification.md says of columns; 256 different numbers fit into a byte."""
     sizes = (2, 255, 256, 257, 1 << 16, (1 << 16) + 1, 1 << 32, (1 << 32) + 1)
     assert [Number(size).dtype.itemsize for size in sizes] == [1, 1, 1, 2, 2, 4, 4, 8]
 

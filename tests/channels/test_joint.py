@@ -8,21 +8,24 @@ import numpy as np
 import pytest
 
 from metricldp import Integer, InvalidSpecError, QueryError, Randomness, Survey, SurveySpec
-from metricldp.basics.exact import ONE
 from metricldp.channels import Response, joint
 from metricldp.channels.cells import Cells
 from metricldp.channels.fields import Number
 from metricldp.channels.joint import JointChannel, JointMechanism, Term, constant, kinds, summed
+from metricldp.channels.plain_data import plain_data
 from metricldp.channels.table import Table
 from metricldp.coins.draws import uniform
-from metricldp.coins.tape import Tape
+from metricldp.lab.peers.distribution import Baseline
 from metricldp.metrics import Uniform
+from metricldp.reports.arrow import column_of
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 
 SIZES = (3, 2, 4)
 
 
 @dataclass(frozen=True)
-class Apart(JointChannel):
+class Apart(Baseline, JointChannel):
     """Every attribute blurred by itself: a joint channel that says only what it must.
 
     One fair coin more decides whether a decoder counts half or one and a half times, so that the
@@ -39,16 +42,16 @@ class Apart(JointChannel):
         return {k: channel.field for k, channel in enumerate(self.channels)} | {"luck": Number(2)}
 
     def law(self):
-        return {"law": "apart", "parts": [channel.law() for channel in self.channels]}
+        return {"law": "apart", "parts": [plain_data(one.distribution) for one in self.channels]}
 
     def encode(self, positions, randomness):
         pairs = enumerate(zip(self.channels, positions, strict=True))
         found = {k: channel.encode(column, randomness) for k, (channel, column) in pairs}
         return found | {"luck": uniform(randomness, 2, len(positions[0])).astype(np.uint8)}
 
-    def draw(self, positions, tape):
+    def draw(self, positions, words):
         pairs = zip(self.channels, positions, strict=True)
-        return [*(channel.blur(x, tape) for channel, x in pairs), tape.uniform(2)]
+        return [*(channel.distribution.draw(x, words) for channel, x in pairs), words.uniform(2)]
 
     def probability(self, x, report):
         found = Fraction(1, 2)
@@ -59,7 +62,7 @@ class Apart(JointChannel):
     def worst_ratio(self, x, other):
         found = Fraction(1)
         for channel, *ends in zip(self.channels, x, other, strict=True):
-            found *= channel.worst_ratio(*ends)
+            found *= channel.distribution.ratio(*ends)
         return found
 
     def worst_pairs(self):
@@ -152,7 +155,7 @@ def test_reports_are_listed_once_each():
 def test_reports_make_a_histogram_where_they_are_one_integer():
     """Columns apart are no such integer; the cells of a grid as one attribute are."""
     assert not CHANNEL.cumulates
-    cells = Cells((2, 1), Table.of([[ONE // 4, 3 * (ONE // 4)], [ONE // 2, ONE // 2]]))
+    cells = Cells((2, 1), Table.of([[WORD // 4, 3 * (WORD // 4)], [WORD // 2, WORD // 2]]))
     assert cells.cumulates
 
 
@@ -173,16 +176,10 @@ def test_chances_of_whole_columns():
 
 def test_a_report_is_its_fields_one_after_the_other_the_first_lowest():
     assert CHANNEL.bits == 2 + 1 + 2 + 1
-    for seed, x in enumerate(PEOPLE):
-        one, two, three, luck = CHANNEL.draw(x, Tape(Randomness.seeded(seed)))
-        blurred = CHANNEL.blur(x, Tape(Randomness.seeded(seed)))
-        assert blurred == one + (two << 2) + (three << 3) + (luck << 5)
-
-
-def test_a_channel_that_treats_all_alike_is_proved_by_one_pair():
-    alike = type("Alike", (Apart,), {"same_ratio_for_all_pairs": True})(SIZES, CHANNEL.channels)
-    (pair,) = JointChannel.worst_pairs(alike)
-    assert pair == ((0, 0, 0), (1, 0, 0), CHANNEL.channels[0].worst_ratio(0, 1))
+    for cell, x in enumerate(PEOPLE):
+        one, two, three, luck = CHANNEL.draw(x, Words(Randomness.seeded(cell).draw))
+        report = CHANNEL.distribution.draw(cell, Words(Randomness.seeded(cell).draw))
+        assert report == one + (two << 2) + (three << 3) + (luck << 5)
 
 
 def test_decoders_are_unbiased_and_constants_are_known():
@@ -307,7 +304,7 @@ def test_a_joint_channel_that_says_only_what_it_must_goes_the_whole_way():
     reports = survey.randomize(people, randomness=Randomness.seeded(3))
     tally = survey.tally(reports)
     block, third = survey.blocks["a+b"], survey.channels["c"]
-    columns = {part: reports[name].to_numpy() for part, name in block.columns.items()}
+    columns = {part: reports[column_of(name)].to_numpy() for part, name in block.columns.items()}
     for where, first, second in (
         ({"a": 1}, [0, 1, 0], [1, 1]),
         ({"a": (0, 1), "b": 1}, [1, 1, 0], [0, 1]),
@@ -317,7 +314,7 @@ def test_a_joint_channel_that_says_only_what_it_must_goes_the_whole_way():
         decoded = block.channel.decoded(functions, columns)[0]
         if "c" in where:
             upper = third.coefficients(np.array([[0.0, 0, 1, 1, 1]]))
-            decoded = decoded * third.values(reports["c"].to_numpy(), upper)[0]
+            decoded = decoded * third.values(reports[column_of("c")].to_numpy(), upper)[0]
         assert tally.count(where).value == pytest.approx(decoded.sum(), rel=1e-9)
 
 

@@ -7,9 +7,8 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from test_device import NOISES
 
-from checks import check_sampler, enumerated_ratio, exact_law, law_of
+from checks import check_sampler, enumerated_ratio, exact_law
 from metricldp import (
     Accountant,
     Categorical,
@@ -19,18 +18,18 @@ from metricldp import (
     InvalidValueError,
     Survey,
 )
-from metricldp.basics.exact import as_written, at_most_exp
 from metricldp.channels import memoised
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.lazy import Lazy
 from metricldp.channels.memoised import Memoised
 from metricldp.channels.response import Response
-from metricldp.coins.tape import Tape
 from metricldp.design.memoised import SPARE, MemoisedPlan
 from metricldp.metrics import Line, Uniform
-from metricldp.reports.device import Device
 from metricldp.survey.certify import certify
+from metricldp_core.device import Device
+from metricldp_core.exact import at_most_exp, decimal_of
+from metricldp_core.random_words import Words
 
 
 def again(**more):
@@ -78,9 +77,9 @@ def test_reports_from_one_memory_tell_no_more_than_the_first_blur(channel):
 
     for x, other in [(0, 1), (1, 0), (1, 2)]:
         all_of_them = worst(remembered, x, other)
-        assert all_of_them <= channel.lifetime.worst_ratio(x, other)
+        assert all_of_them <= channel.lifetime.distribution.ratio(x, other)
         assert at_most_exp(all_of_them, epsilon)
-    assert not at_most_exp(channel.worst_ratio(0, 1) ** 30, epsilon)
+    assert not at_most_exp(channel.report_ratio(0, 1) ** 30, epsilon)
 
 
 @pytest.mark.parametrize("channel", tiny())
@@ -97,9 +96,9 @@ def test_one_report_is_the_sum_over_all_first_blurs(channel):
 def test_bounds_on_long_lines_are_above_the_exact_ratio(monkeypatch):
     channel = MemoisedPlan("geometric", 0.2).channel(20, Line(Fraction(1, 2)))
     pairs = [(0, 1), (3, 4), (2, 9), (0, 19)]
-    exact = [channel.worst_ratio(*pair) for pair in pairs]
+    exact = [channel.report_ratio(*pair) for pair in pairs]
     monkeypatch.setattr(memoised, "_LISTED", 4)
-    bounds = [channel.worst_ratio(*pair) for pair in pairs]
+    bounds = [channel.report_ratio(*pair) for pair in pairs]
     for (x, other), ratio, bound in zip(pairs, exact, bounds, strict=True):
         assert ratio <= bound <= ratio * (1 + Fraction(1, 10**8))
         assert at_most_exp(bound, Fraction(1, 5) * (other - x))
@@ -108,21 +107,21 @@ def test_bounds_on_long_lines_are_above_the_exact_ratio(monkeypatch):
         for y in channel.first.every_report()
     )
     capped = MemoisedPlan("tight-constraints", 0.5).channel(6, Line(Fraction(1)))
-    by_floats = [capped.worst_ratio(*pair) for pair in combinations(range(6), 2)]
+    by_floats = [capped.report_ratio(*pair) for pair in combinations(range(6), 2)]
     monkeypatch.undo()
-    assert by_floats == [capped.worst_ratio(*pair) for pair in combinations(range(6), 2)]
+    assert by_floats == [capped.report_ratio(*pair) for pair in combinations(range(6), 2)]
 
 
 @pytest.mark.parametrize(("size", "before", "after"), [(2, 1, 0.5), (5, 3, 0.1), (40, 0.2, 0.05)])
 def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
     """Both together are geometric noise with the smaller epsilon, so nothing is lost by memory."""
-    channel = MemoisedPlan("geometric", after).channel(size, Line(as_written(before)))
-    wanted = Geometric.for_epsilon(size, as_written(after) * (1 - SPARE))
+    channel = MemoisedPlan("geometric", after).channel(size, Line(decimal_of(before)))
+    wanted = Geometric.for_epsilon(size, decimal_of(after) * (1 - SPARE))
     assert channel.chances == pytest.approx(wanted.chances, rel=1e-12)
     assert channel.coefficients(np.eye(size)) == pytest.approx(
         wanted.coefficients(np.eye(size)), rel=1e-6, abs=1e-6
     )
-    both = Memoised(Geometric.for_epsilon(size, as_written(before)), wanted)  # noise on noise
+    both = Memoised(Geometric.for_epsilon(size, decimal_of(before)), wanted)  # noise on noise
     middle = (np.arange(size) < size // 2).astype(float)[None]
     if size > 2:
         assert both.moment(middle).mean() > 1.2 * channel.moment(middle).mean()
@@ -130,30 +129,12 @@ def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
 
 def test_a_second_blur_that_treats_pairs_differently_is_looked_at_pair_by_pair():
     mixed = Memoised(Response.for_epsilon(4, Fraction(2)), Geometric.for_epsilon(4, Fraction(1, 2)))
-    assert not mixed.same_ratio_for_all_pairs
+    assert mixed.report_invariance == "none"
     laws = [exact_law(mixed, x) for x in range(4)]
     for x, other in product(range(4), repeat=2):
-        assert mixed.worst_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
+        assert mixed.report_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
     alike = Memoised(Response.for_epsilon(4, Fraction(2)), Response.for_epsilon(4, Fraction(1)))
-    assert alike.same_ratio_for_all_pairs and alike.worst_ratio(2, 2) == 1
-
-
-COARSE = [
-    Lazy(Geometric(size, 1.0, noise), 1 << 62, 3 << 62) for size in (2, 3, 4) for noise in NOISES
-]
-"""Integers of two binary digits: so many coins decide."""
-
-
-@pytest.mark.parametrize("lazy", COARSE)
-def test_lazy_noise_on_a_device_has_the_law_of_the_certificate(lazy):
-    """Every coin, at every position: the ends stay more often than what is between them."""
-    for x in range(lazy.size):
-        law, left = law_of(lambda tape, x=x: lazy.blur(x, tape), word=2)
-        assert not left
-        assert law == {y: p for y in range(lazy.size) if (p := lazy.probability(x, np.array(y)))}
-    laws = [exact_law(lazy, x) for x in range(lazy.size)]
-    for x, other in combinations(range(lazy.size), 2):
-        assert lazy.worst_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
+    assert alike.report_invariance == "all" and alike.report_ratio(2, 2) == 1
 
 
 @pytest.mark.parametrize("size", [2, 5])
@@ -181,8 +162,8 @@ def test_a_certificate_proves_the_lifetime_and_one_report():
     survey = three_kinds()
     proofs = {proof.attribute: proof for proof in certify(survey).proofs}
     assert certify(survey).holds
-    assert proofs["age"].tightest.allowed == Fraction(1, 5)
-    assert proofs["age"].one_report.allowed == Fraction(1, 20)
+    assert proofs["age"].tightest.limit.epsilon == Fraction(1, 5)
+    assert proofs["age"].one_report.limit.epsilon == Fraction(1, 20)
     assert proofs["region"].one_report.loss == pytest.approx(1, abs=1e-9)
     assert "a single report has a loss" in str(certify(survey))
     firsts = {name: survey.mechanisms[name].first for name in ("age", "region", "share")}
@@ -201,10 +182,21 @@ def test_a_certificate_refuses_integers_that_tell_more(which):
     blur = getattr(channel, which)
     loose = replace(channel, **{which: Response(3, blur.keep + (1 << 44))})
     survey.channels = {"x": loose}
+    survey.__dict__.pop("client_manifest")
     proof = certify(survey).proofs[0]
     assert not proof.holds
     assert proof.tightest.holds == (which == "second")
     assert not proof.one_report.holds
+
+
+def test_certificate_of_one_report_examines_all_pairs():
+    """Pairs at the ends and between them have different ratios, unlike those of the first."""
+    survey = Survey.design({"x": Integer(0, 6, epsilon=1, mechanism=again(each=0.5), per=1)})
+    channel = survey.channels["x"]
+    second = replace(channel.second, keep=channel.second.keep + (1 << 60))
+    survey.channels = {"x": replace(channel, second=second)}
+    ratios = [survey.channels["x"].report_ratio(x, x + 1) for x in range(6)]
+    assert ratios[0] < max(ratios) == certify(survey).proofs[0].one_report.ratio
 
 
 def test_answers_have_no_bias_and_the_stated_error():
@@ -249,21 +241,23 @@ def test_a_memory_keeps_the_first_blur_of_each_value():
     assert {**memory, **before} == memory
     assert len(memory) == 5
     assert json.loads(json.dumps(memory)) == memory
-    survey.report(person)  # without one nothing is kept
-    assert len(memory) == 5
+    survey = three_kinds()
+    survey.report(person)
+    with pytest.raises(InvalidValueError, match="needs the memory of the first"):
+        survey.report(person)
 
 
 def test_the_second_blur_is_of_what_is_remembered():
     """All words but those of the second blur are without effect once a value is remembered."""
     survey = Survey.design({"x": Integer(0, 9, epsilon=1, mechanism=again(each=0.5), per=1)})
-    device, rng = Device(survey), np.random.default_rng(5)
+    device, rng = Device(survey.client_manifest), np.random.default_rng(5)
     (key,) = _remembering(survey, 3)
     for _ in range(30):
         words = [int(word) for word in rng.integers(0, 1 << 63, 40)]
-        fresh, kept = Tape.of(words), Tape.of(words)
-        plain = device.from_tape({"x": 3}, fresh)
-        drawn = survey.channels["x"].first.blur(3, Tape.of(words))
-        assert device.from_tape({"x": 3}, kept, memory={key: drawn}) == plain
+        fresh, kept = Words.given(words), Words.given(words)
+        plain = device.randomize([3], fresh, {})
+        drawn = survey.channels["x"].first.distribution.draw(3, Words.given(words))
+        assert device.randomize([3], kept, {key: drawn}) == plain
         assert kept.used == fresh.used
 
 

@@ -6,24 +6,25 @@ from fractions import Fraction
 import pytest
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import ONE
-from metricldp.channels.levels import fall_of, levels
+from metricldp.channels.levels import fall_of
 from metricldp.channels.mixture import Mixture
+from metricldp.channels.plain_data import plain_data
+from metricldp_core.exact import WORD
+from metricldp_core.levels import levels
 
 
 def test_every_weight_is_a_level_and_the_last_is_what_is_left():
-    shapes, tops = ((0, 1, 2), (2, 0, 0), (0, 0, 0)), (ONE >> 2, ONE >> 3, 1)
+    shapes, tops = ((0, 1, 2), (2, 0, 0), (0, 0, 0)), (WORD >> 2, WORD >> 3, 1)
     unit = Fraction(1, 3)
     found = Mixture.made_of(shapes, tops, unit)
     one, other = (levels(top, fall_of(unit), 2) for top in tops[:2])
     rows = [(one[0], other[2], 1), (one[1], other[0], 1), (one[2], other[0], 1)]
-    assert found.weights == tuple((*row, ONE - sum(row)) for row in rows)
+    assert found.weights == tuple((*row, WORD - sum(row)) for row in rows)
     assert (found.size, found.outputs, found.prior) == (3, 4, None)
     prior = (0.5, 0.25, 0.25)
     assert Mixture.made_of(shapes, tops, unit, prior) == replace(found, prior=prior)
-    assert found.law() == {
-        "law": "shapes",
-        "size": 3,
+    assert plain_data(found.distribution) == {
+        "kind": "extremal",
         "depths": ["012", "200", "000"],
         "tops": ["4000000000000000", "2000000000000000", "0000000000000001"],
         "fall": f"{fall_of(unit):016x}",
@@ -31,7 +32,7 @@ def test_every_weight_is_a_level_and_the_last_is_what_is_left():
 
 
 def test_something_has_to_be_left_of_every_row():
-    half, unit = ONE >> 1, Fraction(50)
+    half, unit = WORD >> 1, Fraction(50)
     found = Mixture.made_of(((0, 1), (0, 0)), (half, half - 1), unit)
     assert found.weights[0] == (half, half - 1, 1)
     with pytest.raises(InvalidSpecError, match=r"shapes add up to 2\^64 or more at position 0"):

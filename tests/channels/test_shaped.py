@@ -7,14 +7,8 @@ import numpy as np
 import pytest
 
 from metricldp.basics.errors import QueryError
-from metricldp.basics.exact import ONE
-from metricldp.channels.cells import Cells
 from metricldp.channels.shaped import Shaped
-from metricldp.channels.wound import Wound
-from metricldp.coins.tape import Tape
-from metricldp.metrics import Line, Sensitive, Uniform
-from metricldp.metrics.grid import summed
-from metricldp.metrics.window import Window
+from metricldp_core.exact import WORD
 
 UNIT = Fraction(1, 2)
 PATTERNS = ((0, 0, 1, 3, 2, 1), (2, 1, 1, 0, 1, 1), (0, 1, 1, 1, 0, 1), (3, 2, 1, 0, 0, 2))
@@ -29,7 +23,7 @@ def weights(made, j):
     """By the definition: from its top down, each level over e^UNIT, rounded up."""
     heights = [made.tops[j]]
     for _ in range(max(made.depths[j])):
-        heights.append(-(-heights[-1] * made.fall // ONE))
+        heights.append(-(-heights[-1] * made.fall // WORD))
     return [heights[depth] for depth in made.depths[j]]
 
 
@@ -63,7 +57,7 @@ class Given:
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_reports_by_every_pattern_and_around_every_border(count):
-    """Position, pattern and word make the report, for one and for many."""
+    """Position, pattern and word make the report."""
     made, n = channel(4, PATTERNS[:count]), 6
     people, drawn, words, expected = [], [], [], []
     for x, j in product(range(4), range(count)):
@@ -78,11 +72,6 @@ def test_reports_by_every_pattern_and_around_every_border(count):
     found = made.encode(np.array(people), randomness)
     assert found.tolist() == expected and found.dtype == made.field.dtype
     assert not randomness.left
-    for x, j, word, report in zip(people, drawn, words, expected, strict=True):
-        which = [(j % count) * ONE // count + 5] if count > 1 else []
-        tape = Tape.of([*which, word])
-        assert made.blur(x, tape) == report
-        assert tape.used == len(which) + 1
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -97,16 +86,7 @@ def test_probabilities_and_worst_ratios(size):
     np.testing.assert_allclose(np.exp(logs), np.array(expected, dtype=float).T, rtol=1e-12)
     for x, other in product(range(size), repeat=2):
         ratios = [p / q for p, q in zip(expected[x], expected[other], strict=True)]
-        assert made.worst_ratio(x, other) == max(*ratios, *(1 / ratio for ratio in ratios))
-
-
-def test_one_pair_proves_a_difference():
-    made = channel(6)
-    assert list(made.proving_pairs(Line(Fraction(1)))) == [(0, 1)]
-    assert list(made.proving_pairs(Uniform(Fraction(1)))) == [(0, d) for d in range(1, 6)]
-    assert list(made.proving_pairs(Window(Fraction(1), 2))) == [(0, 1), (0, 2)]
-    one = Sensitive(frozenset([2]), Fraction(1))
-    assert list(made.proving_pairs(one)) == list(one.generating_pairs(6))
+        assert made.distribution.ratio(x, other) == max(*ratios, *(1 / ratio for ratio in ratios))
 
 
 def priors(size):
@@ -140,13 +120,6 @@ def test_decoders_are_unbiased_and_best_for_people_as_they_are_spread(size, whic
         assert made.mean_square(rows.T @ rows, asked) == pytest.approx(expected, rel=1e-10)
 
 
-def test_noise_that_is_added_is_proved_by_one_pair_of_cells_for_each_way():
-    grid = summed([Line(Fraction(1))] * 2, (2, 3))
-    made = Cells((2, 3), Wound.on((2, 3), (2, 3), PATTERNS, UNIT))
-    assert list(made.proving_pairs(grid)) == list(grid.one_pair_each())
-    assert len(list(made.proving_pairs(grid))) < grid.generating_count(6)
-
-
 @pytest.mark.parametrize(
     ("size", "pattern"), [(6, (0, 0, 0, 0, 0, 0)), (4, (0, 1, 0, 1, 0, 1)), (6, (0, 1, 1, 0, 1, 1))]
 )
@@ -169,4 +142,4 @@ def test_whole_columns_are_spread_and_estimated_as_the_table_says(size):
         made.cells(totals), np.tensordot(decoders, totals, axes=1), rtol=1e-6, atol=1e-9
     )
     np.testing.assert_allclose(made.cells(totals[:, 0, 0]), decoders @ totals[:, 0, 0], atol=1e-9)
-    assert made.law()["size"] == size
+    assert made.distribution.size == size

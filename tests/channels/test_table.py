@@ -8,24 +8,20 @@ import numpy as np
 import pytest
 
 from metricldp.basics.errors import CertificateError, QueryError
-from metricldp.basics.exact import ONE
-from metricldp.channels.cells import Cells
 from metricldp.channels.table import Table
-from metricldp.coins.tape import Tape
-from metricldp.metrics import Line
-from metricldp.metrics.grid import summed
+from metricldp_core.exact import WORD
 
-HALF, QUARTER, EIGHTH = ONE >> 1, ONE >> 2, ONE >> 3
-THIRD = (ONE - 1) // 3
+HALF, QUARTER, EIGHTH = WORD >> 1, WORD >> 2, WORD >> 3
+THIRD = (WORD - 1) // 3
 ROWS = [
     [0, HALF, 0, QUARTER, QUARTER - 5, 5],
-    [1, HALF, 0, ONE - HALF - QUARTER - 1, QUARTER, 0],
-    [THIRD, 1, THIRD, THIRD, 0, ONE - 3 * THIRD - 1],
+    [1, HALF, 0, WORD - HALF - QUARTER - 1, QUARTER, 0],
+    [THIRD, 1, THIRD, THIRD, 0, WORD - 3 * THIRD - 1],
 ]
 
 
-class Words:
-    """Coins that are given beforehand."""
+class Given:
+    """Random words that are given beforehand."""
 
     def __init__(self, words):
         self.left = list(words)
@@ -41,18 +37,17 @@ def test_a_report_is_drawn_to_the_last_unit(x):
     """Report y from as many of all 2^64 words as it has weight: looked at around every border."""
     table = Table.of(ROWS)
     ends = list(itertools.accumulate(ROWS[x]))
-    near = {min(max(end + off, 0), ONE - 1) for end in (0, *ends) for off in (-2, -1, 0, 1, 2)}
+    near = {min(max(end + off, 0), WORD - 1) for end in (0, *ends) for off in (-2, -1, 0, 1, 2)}
     words = sorted(near)
     expected = [sum(end <= word for end in ends) for word in words]
-    assert [table.blur(x, Tape.of([word])) for word in words] == expected
     positions = np.full(len(words), x)
-    assert table.encode(positions, Words(words)).tolist() == expected
+    assert table.encode(positions, Given(words)).tolist() == expected
 
 
 def test_everybody_is_drawn_by_their_own_row():
-    table = Table.of([[ONE, 0, 0], [0, ONE, 0], [0, 0, ONE]])
+    table = Table.of([[WORD, 0, 0], [0, WORD, 0], [0, 0, WORD]])
     positions = np.array([2, 0, 1, 1, 2])
-    assert table.encode(positions, Words([0, 1, ONE - 1, 5, 7])).tolist() == [2, 0, 1, 1, 2]
+    assert table.encode(positions, Given([0, 1, WORD - 1, 5, 7])).tolist() == [2, 0, 1, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -62,10 +57,10 @@ def test_everybody_is_drawn_by_their_own_row():
             [[HALF, HALF], [HALF, HALF - 1]],
             "row 1 of the table is not a distribution: it needs 2 whole",
         ),
-        ([[HALF, HALF], [ONE + 5, -5]], "row 1 of"),
-        ([[ONE + 5, -5], [HALF, HALF]], "row 0 of"),
+        ([[HALF, HALF], [WORD + 5, -5]], "row 1 of"),
+        ([[WORD + 5, -5], [HALF, HALF]], "row 0 of"),
         ([[HALF, QUARTER, QUARTER], [HALF, HALF]], "row 1 of the table .* needs 3 whole"),
-        ([[HALF, HALF], [HALF, HALF], [ONE]], "row 2 of the table .* needs 2 whole"),
+        ([[HALF, HALF], [HALF, HALF], [WORD]], "row 2 of the table .* needs 2 whole"),
     ],
 )
 def test_a_row_that_is_no_law_is_refused(rows, needle):
@@ -81,7 +76,7 @@ def test_more_reports_than_positions_are_decoded_with_the_least_variance():
         [EIGHTH, QUARTER, 0, EIGHTH, HALF],
     ]
     table = Table.of(rows)
-    shares = np.array([[weight / ONE for weight in row] for row in rows])
+    shares = np.array([[weight / WORD for weight in row] for row in rows])
     sent = [0, 1, 3, 4]
     weighted = shares[:, sent] / shares[:, sent].mean(axis=0)
     expected = np.zeros((3, 5))
@@ -98,21 +93,9 @@ def test_more_reports_than_positions_are_decoded_with_the_least_variance():
 
 
 def test_positions_that_no_report_tells_apart_are_named():
-    alike = Table.of([[QUARTER, ONE - QUARTER], [HALF, HALF], [HALF, HALF]])
+    alike = Table.of([[QUARTER, WORD - QUARTER], [HALF, HALF], [HALF, HALF]])
     with pytest.raises(QueryError, match=r"does not determine the count of position [12];"):
         alike.coefficients(np.eye(3))
-
-
-def test_the_worst_report_decides_either_way_round():
-    table = Table.of([[HALF, QUARTER, QUARTER, 0], [QUARTER, QUARTER, HALF, 0]])
-    assert table.worst_ratio(0, 1) == table.worst_ratio(1, 0) == 2
-    steep = Table.of([[HALF, HALF], [EIGHTH, ONE - EIGHTH]])
-    assert steep.worst_ratio(0, 1) == Fraction(4)
-    certain = Table.of([[HALF, HALF, 0], [HALF, QUARTER, QUARTER]])
-    for x, other in ((0, 1), (1, 0)):
-        expected = f"positions {x} and {other} can be distinguished with certainty"
-        with pytest.raises(CertificateError, match=expected):
-            certain.worst_ratio(x, other)
 
 
 def test_whole_numbers_decide_where_floats_see_no_difference():
@@ -120,17 +103,5 @@ def test_whole_numbers_decide_where_floats_see_no_difference():
     for larger in range(3):
         low = [EIGHTH // 2] * 3
         high = [EIGHTH + (y == larger) for y in range(3)]
-        rows = [[*row, ONE - sum(row)] for row in (low, high)]
-        assert Table.of(rows).worst_ratio(0, 1) == Fraction(EIGHTH + 1, EIGHTH // 2)
-
-
-def test_rows_that_are_alike_have_ratio_one():
-    table = Table.of([[HALF, 0, HALF], [HALF, 0, HALF], [0, 0, ONE]])
-    assert table.worst_ratio(0, 1) == table.worst_ratio(2, 2) == 1
-
-
-def test_cells_of_a_table_are_proved_by_every_pair_that_generates():
-    grid = summed([Line(Fraction(1))] * 2, (2, 2))
-    cells = Cells((2, 2), Table.of([[HALF, HALF]] * 4))
-    pairs = list(cells.proving_pairs(grid))
-    assert pairs == list(grid.generating_pairs(4)) and len(pairs) == 4
+        rows = [[*row, WORD - sum(row)] for row in (low, high)]
+        assert Table.of(rows).distribution.ratio(0, 1) == Fraction(EIGHTH + 1, EIGHTH // 2)

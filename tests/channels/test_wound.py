@@ -8,7 +8,6 @@ import pytest
 from metricldp import QueryError
 from metricldp.channels import wound
 from metricldp.channels.wound import Wound
-from metricldp.metrics import Line
 
 UNIT = Fraction(1, 2)
 SIZES, LENGTHS = (2, 3), (3, 4)
@@ -35,9 +34,8 @@ def shares(made):
 
 def test_cells_lie_row_by_row_with_places_between():
     made = channel()
-    assert made.strides == (4, 1)
     assert made.places.tolist() == [0, 1, 2, 4, 5, 6]
-    assert made.law()["size"] == 7
+    assert [made.distribution.place(x) for x in range(6)] == made.places.tolist()
     three = Wound.on((2, 1, 2), (2, 2, 3), (tuple(range(12)),), UNIT)
     assert three.places.tolist() == [0, 1, 6, 7]
 
@@ -51,7 +49,7 @@ def test_the_law_is_that_of_the_ring():
         for other in range(6):
             ratio = shares(made)[x] / shares(made)[other]
             worst = float(max(ratio.max(), 1 / ratio.min()))
-            assert float(made.worst_ratio(x, other)) == pytest.approx(worst, rel=1e-12)
+            assert float(made.distribution.ratio(x, other)) == pytest.approx(worst, rel=1e-12)
 
 
 def unbiased(made):
@@ -148,21 +146,6 @@ def test_few_cells_on_a_long_ring_are_not_solved_for():
     long = Wound.on((32, 32), (128, 128), ((0, *[1] * (128 * 128 - 1)),), UNIT)
     assert not long._solved
     assert long.coefficients(np.ones((1, 1024))).shape == (1, 128 * 128)
-
-
-def test_no_two_cells_are_told_better_than_the_widest_ratio():
-    made = channel()
-    assert max(made.worst_ratio(0, x) for x in range(6)) <= made.widest_ratio()
-    assert made.widest_ratio() == max(Fraction(h[0], h[-1]) for h in made._levels)
-
-
-def test_no_pair_of_cells_stands_for_others_of_the_same_difference():
-    """Cells 2 and 3 are neighbours by number only: they lie in different rows."""
-    made, metric = channel(), Line(Fraction(1))
-    assert metric.by_difference(made.size) is not None
-    assert list(made.proving_pairs(metric)) == list(metric.generating_pairs(made.size))
-    ratios = {made.worst_ratio(x, x + 1) for x in range(made.size - 1)}
-    assert len(ratios) > 1
 
 
 def cost_around(made, onward):

@@ -2,17 +2,17 @@
 
 import functools
 import json
-from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from metricldp import Categorical, Continuous, Integer, Survey
-from metricldp.basics import exact
-from metricldp.channels import Threshold
+from metricldp.channels.plain_data import word
 from metricldp.cli import demo
-from metricldp.design import registry
+from metricldp.reports.arrow import column_of
+from metricldp.survey import agreement
+from metricldp_core.exact import WORD
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -115,14 +115,25 @@ def test_certify(survey, folder, run):
     assert printed["holds"] is True
 
 
-def test_certify_fails_for_a_mechanism_with_a_defect(folder, run, monkeypatch):
-    def make(size, epsilon):
-        return Threshold(size, exact.ONE // 100)
+@pytest.fixture
+def defective(survey, folder):
+    """A survey file with flips that are too rare."""
+    data = survey.to_dict()
+    data["attributes"]["often"]["distribution"]["flips"] = [[word(WORD // 100), 2]]
+    (folder / "defective.json").write_text(json.dumps(data))
 
-    defective = replace(registry.BUILT_IN["threshold"], make=make)
-    monkeypatch.setitem(registry.BUILT_IN, "threshold", defective)
-    assert "NOT certified" in run("certify", "survey.toml", code=1)
-    printed = json.loads(run("certify", "survey.toml", "--json", code=1))
+
+def test_survey_that_breaks_its_guarantee_is_rejected(defective, rejected):
+    line = rejected("certify", "defective.json")
+    assert "often has a privacy loss of 4.595" in line and "allowed 2;" in line
+    assert line.endswith("use the file as it was designed\n")
+
+
+def test_certify_fails_if_the_proof_was_not_run_before(defective, run, monkeypatch):
+    """Loading leaves out proofs of many steps; then `certify` finds the pair."""
+    monkeypatch.setattr(agreement, "MOST_VERIFIED", 0)
+    assert "NOT certified" in run("certify", "defective.json", code=1)
+    printed = json.loads(run("certify", "defective.json", "--json", code=1))
     assert printed["holds"] is False
     assert [a["attribute"] for a in printed["attributes"] if not a["holds"]] == ["often"]
 
@@ -229,4 +240,4 @@ def test_histogram_is_drawn(folder, run):
 
 def test_columns_of_reports_are_those_of_the_survey(survey, folder, run):
     run("randomize", "survey.toml", "people.csv", "-o", "out.parquet")
-    assert pq.read_table("out.parquet").column_names == list(survey.fields)
+    assert pq.read_table("out.parquet").column_names == [*map(column_of, survey.fields)]

@@ -160,7 +160,9 @@ def test_order_of_respondents_is_kept_only_on_request(folder, run):
     (folder / "p.csv").write_text(f"x,w\n{rows}")
     run("randomize", "s.toml", "p.csv", "-o", "mixed.parquet")
     run("randomize", "s.toml", "p.csv", "-o", "kept.parquet", "--no-shuffle")
-    mixed, kept = (pq.read_table(f"{name}.parquet")["w"].to_pylist() for name in ("mixed", "kept"))
+    mixed, kept = (
+        pq.read_table(f"{name}.parquet")["w=report"].to_pylist() for name in ("mixed", "kept")
+    )
     assert kept == sorted(mixed) == list(range(500))
     # At random a Poisson number with mean 1: 20 or more has probability 2e-19.
     assert sum(one == other for one, other in zip(mixed, kept, strict=True)) < 20

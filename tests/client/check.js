@@ -1,73 +1,73 @@
-// Checks the client against facts, in node and in a browser: how many, and what differs.
+// Checks the client against facts that Python computed, in node and in a browser: how many, and what differs.
 import { forTestsOnly } from "../../clients/js/metricldp.js";
 
-const { LAWS, surveyOf } = forTestsOnly;
-const tapeOf = (words) =>
-  forTestsOnly.tapeOf(Uint32Array.from(words.match(/.{8}/g) || [], (half) => parseInt(half, 16)));
+const { certify, deviceOf, parse, sentences, wordsOf } = forTestsOnly;
 
-const sorted = (kept) => JSON.stringify(Object.entries(kept).sort());
+/** Values from JSON, in which numbers that are not finite are objects. */
+const revived = (response) =>
+  Object.fromEntries(Object.entries(response).map(([name, value]) => [name, value?.$number ? Number(value.$number) : value]));
 
-function usedUp(coins) {
-  try {
-    coins.integer(1);
-  } catch {
-    return true;
-  }
-  return false;
+/** The words of hexadecimal digits, and no more. */
+function given(digits) {
+  const words = (digits.match(/.{16}/g) || []).map((word) => BigInt("0x" + word));
+  const next = () => {
+    if (!words.length) throw Error("more words were read");
+    return words.shift();
+  };
+  return [wordsOf(next), words];
 }
 
-/** What the client proves of each manifest, and how long it takes. */
-export const certified = (texts) =>
-  texts.map((text) => {
-    const start = performance.now(), { holds, lines } = surveyOf(text)[0].certify();
-    return { holds, lines, ms: performance.now() - start };
-  });
+const sorted = (memory) => JSON.stringify(Object.entries(memory).sort());
 
-export function check({ surveys = [], many = [], tape = [], laws = [] }) {
-  let count = 0;
-  const wrong = [];
-  const same = (said, found, about) => {
-    count++;
-    if (said !== found) wrong.push(`${about}: ${found} where ${said} is said`);
+/** The result of a call, or the error. */
+function attempted(call) {
+  try {
+    return call();
+  } catch (error) {
+    return error;
+  }
+}
+
+/** Whether a manifest is invalid, or its guarantee holds or is broken. */
+export function verdict(text) {
+  const result = attempted(() => certify(parse(text, "0".repeat(64))));
+  if (result instanceof Error) return result.reason === "manifest" ? "invalid" : String(result);
+  return result.holds ? "holds" : "broken";
+}
+
+export function check({ facts = [], changes = [] }) {
+  const counts = { reports: 0, values: 0, sentences: 0, certificates: 0, changes: 0 }, wrong = [];
+  const same = (kind, expected, actual, about) => {
+    counts[kind]++;
+    if (expected !== actual) wrong.push(`${kind}: ${actual} in place of ${expected} for ${about.slice(0, 3000)}`);
   };
-  for (const { manifest, facts = [], values = [] } of [...surveys, ...many]) {
-    const [, positionsOf, reportOf] = surveyOf(manifest);
-    for (const { person, words, report, clip, memory, remembered } of facts) {
-      const coins = tapeOf(words), kept = memory && { ...memory };
-      let found;
-      try {
-        found = reportOf(positionsOf(person, clip), coins, kept);
-      } catch (error) {
-        found = String(error);
-      }
-      const all = usedUp(coins) ? "" : " with words left over";
-      same(report, found + all, manifest.slice(0, 300) + JSON.stringify(person));
-      if (kept) same(sorted(remembered), sorted(kept), "what is kept");
+  let slowest = 0;
+  for (const { manifest: text, fingerprint, certificates, sentences: lines, reports, values } of facts) {
+    const manifest = parse(text, fingerprint), start = performance.now(), certificate = certify(manifest), { proofs } = certificate;
+    slowest = Math.max(slowest, performance.now() - start);
+    const written = sentences(manifest), device = certificate.holds && deviceOf(manifest);
+    for (let k = 0; k < Math.max(lines.length, written.length); k++) same("sentences", lines[k], written[k], text);
+    certificates.forEach(({ name, holds, loss, allowed }, k) => {
+      const proof = proofs[k] || {};
+      const near = (a, b) => Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), 1e-300);
+      const agrees = proof.name === name && proof.holds === holds && near(loss, proof.loss) && near(allowed, proof.allowed);
+      same("certificates", true, agrees, JSON.stringify([certificates[k], proof]) + text);
+    });
+    if (proofs.length !== certificates.length) wrong.push(`proofs of ${text}`);
+    for (const { response, clip, words: digits, report, memory, remembered } of reports) {
+      const [words, left] = given(digits), own = memory && { ...memory };
+      const actual = attempted(() => device.randomize(device.positions(revived(response), clip), words, own));
+      const rest = left.length ? " with words left over" : "";
+      same("reports", report, actual + rest, text + JSON.stringify(response));
+      if (own && sorted(own) !== sorted(remembered)) wrong.push(`memory ${sorted(own)} in place of ${sorted(remembered)}`);
     }
-    for (const { person, clip, refused } of values) {
-      let found = null;
-      try {
-        positionsOf(person, clip);
-      } catch (error) {
-        found = error.reason;
-      }
-      same(refused, found, `value ${JSON.stringify(person)}`);
+    for (const { response, clip, positions, rejected } of values) {
+      const actual = attempted(() => device.positions(revived(response), clip).map(String));
+      same("values", rejected || String(positions), String(actual.reason || actual), `${JSON.stringify(response)} ${clip} ${text}`);
     }
   }
-  for (const { call, arguments: said, words, found } of tape) {
-    const coins = tapeOf(words), [first, second] = said.map((text) => BigInt("0x" + text));
-    const answers = {
-      integer: () => coins.integer(Number(first)),
-      toss: () => coins.toss(said[0]),
-      uniform: () => coins.uniform(first),
-      rounded: () => coins.rounded(Number(first)),
-      lanes: () => coins.lanes(said[0].padStart(16, 0), Number(second))
-        .reduceRight((all, lanes) => (all << 32n) | BigInt(lanes), 0n),
-    };
-    same(`${BigInt("0x" + found)} true`, `${BigInt(answers[call]())} ${usedUp(coins)}`, call);
-  }
-  for (const { law, facts } of laws)
-    for (const { position, words, report } of facts)
-      LAWS.table(law).draw(position, tapeOf(words), (found) => same(report, found, "table"));
-  return { count, wrong };
+  for (const { manifest, verdict: expected, read } of changes)
+    if (expected) same("changes", expected, verdict(manifest), manifest);
+    else same("changes", read, attempted(() => !!parse(manifest, "")) === true, manifest);
+  return { counts, count: Object.values(counts).reduce((a, b) => a + b), slowest, wrong };
 }

@@ -2,5 +2,5 @@
 import { readFileSync } from "node:fs";
 import { check } from "./check.js";
 
-const { count, wrong } = check(JSON.parse(readFileSync(process.argv[2], "utf8")));
-console.log(JSON.stringify({ count, wrong: wrong.slice(0, 5), differ: wrong.length }));
+const { wrong, ...result } = check(JSON.parse(readFileSync(process.argv[2], "utf8")));
+console.log(JSON.stringify({ ...result, wrong: wrong.slice(0, 5), differ: wrong.length }));

@@ -1,5 +1,6 @@
 """The client and the worked page in a real browser: Chromium, where it is installed."""
 
+import hashlib
 import http.server
 import json
 import re
@@ -13,7 +14,7 @@ from browsers import CLIENT, ROOT, chromium, served, tool
 
 from metricldp import Integer, Survey
 from metricldp.reports.bytes import packed_size, unpack
-from metricldp.reports.manifest import manifest, pin
+from metricldp_core.guarantee import total_epsilon
 from test_docs import BLOCK, Served, isolated, run_command, run_python
 
 WEB = ROOT / "examples" / "web"
@@ -22,7 +23,7 @@ LENGTH = packed_size(PAGE)
 
 
 class Collector(http.server.SimpleHTTPRequestHandler):
-    """The page, and a collector that keeps what it gets; `lose` answers are not sent."""
+    """The page, and a collector that stores reports; `lose` of its responses are not sent."""
 
     bodies: ClassVar[list[bytes]] = []
     methods: ClassVar[list[str]] = []
@@ -50,8 +51,8 @@ class Collector(http.server.SimpleHTTPRequestHandler):
             kind.lose -= 1
             self.connection.close()
             return
-        answer = {"accepted": int(not twice), "duplicate": int(twice), "refused": {}}
-        text = json.dumps(answer).encode()
+        outcome = {"accepted": int(not twice), "duplicate": int(twice), "rejected": {}}
+        text = json.dumps(outcome).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("access-control-allow-origin", "*")
@@ -85,12 +86,12 @@ def context(browser):
 
 def watched(context, address):
     """The page, and what the browser complains about."""
-    page, told = context.new_page(), []
-    page.on("console", lambda message: told.append(message.text) if message.type == "error" else 0)
-    page.on("pageerror", lambda error: told.append(str(error)))
+    page, complaints = context.new_page(), []
+    page.on("console", lambda one: complaints.append(one.text) if one.type == "error" else 0)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(f"{address}/index.html")
     until(lambda: page.is_enabled("#send"))
-    return page, told
+    return page, complaints
 
 
 def until(true, seconds=10):
@@ -100,45 +101,51 @@ def until(true, seconds=10):
     assert true()
 
 
-def test_the_page_is_pinned():
-    """Its manifest is that of its survey, and its script has the hash."""
+def fingerprint_of(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_page_states_the_fingerprint_of_its_survey():
     text = (WEB / "survey.client.json").read_text("utf-8")
-    assert text == manifest(PAGE)
-    assert f'const PIN = "{pin(text)}";' in (WEB / "page.js").read_text("utf-8")
+    assert text == PAGE.manifest()
+    assert fingerprint_of(text) == PAGE.fingerprint
+    script = (WEB / "page.js").read_text("utf-8")
+    assert f'const FINGERPRINT = "{PAGE.fingerprint}";' in script
     html = (WEB / "index.html").read_text("utf-8")
     assert "//" not in re.sub(r"<!doctype html>", "", html)  # nothing from elsewhere
 
 
 def test_the_page_by_keyboard(context, collector):
     kind, address = collector
-    page, told = watched(context, address)
+    page, complaints = watched(context, address)
     assert "has proved these guarantees" in page.inner_text("#proof")
-    assert page.locator("#promise li").count() == 3
+    assert page.locator("#guarantee li").count() == 3
+    assert page.locator("#proofs li").count() == 3
     for _ in range(30):  # to the first field
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.id") == "age":
             break
     page.keyboard.type("7")
     page.keyboard.press("Enter")
-    assert "tick the box" in page.inner_text("#told")
+    assert "tick the box" in page.inner_text("#message")
     assert page.evaluate("document.activeElement.id") == "agree"
     page.keyboard.press("Space")
     page.focus("#age")
     page.keyboard.press("Enter")
-    until(lambda: "outside" in page.inner_text("#told"))
+    until(lambda: "outside" in page.inner_text("#message"))
     assert page.evaluate("document.activeElement.id") == "age" and kind.bodies == []
     page.keyboard.press("Control+A")
     page.keyboard.type("42")
     page.keyboard.press("Enter")
-    until(lambda: "arrived" in page.inner_text("#told"))
+    until(lambda: "arrived" in page.inner_text("#message"))
     (body,) = kind.bodies
     assert len(body) == 16 + LENGTH and kind.methods == ["POST"]
     assert unpack(PAGE, [body[16:]]).num_rows == 1
     assert page.input_value("#age") == ""
     page.reload()
-    until(lambda: "arrived" in page.inner_text("#told"))
+    until(lambda: "arrived" in page.inner_text("#message"))
     assert page.is_disabled("#send") and len(kind.bodies) == 1
-    assert told == []
+    assert complaints == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -155,10 +162,10 @@ def test_the_page_is_accessible(browser, collector, scheme):
     assert (found, wide) == ([], 360)
 
 
-def test_a_broken_promise_is_not_sent(context, collector):
-    """The page does not offer to send what its browser cannot prove."""
-    text = manifest(PAGE).replace('"step":"1/2"', '"step":"1/3"')
-    script = (WEB / "page.js").read_text("utf-8").replace(pin(manifest(PAGE)), pin(text))
+def test_page_does_not_offer_to_send_without_a_proof(context, collector):
+    text = PAGE.manifest().replace('"epsilon":"1/2"', '"epsilon":"1/3"')
+    script = (WEB / "page.js").read_text("utf-8")
+    script = script.replace(PAGE.fingerprint, fingerprint_of(text))
     page = context.new_page()
     page.route("**/survey.client.json", lambda route: route.fulfill(body=text))
     kind = "text/javascript"
@@ -168,39 +175,53 @@ def test_a_broken_promise_is_not_sent(context, collector):
     assert page.is_disabled("#send")
 
 
-def test_another_manifest_is_not_opened(context, collector):
+def test_page_does_not_open_another_manifest(context, collector):
     page = context.new_page()
-    page.route("**/survey.client.json", lambda route: route.fulfill(body=manifest(PAGE) + " "))
+    page.route("**/survey.client.json", lambda route: route.fulfill(body=PAGE.manifest() + " "))
     page.goto(f"{collector[1]}/index.html")
-    until(lambda: "(pin)" in page.inner_text("#proof"))
+    until(lambda: "(fingerprint)" in page.inner_text("#proof"))
     assert page.is_disabled("#send")
 
 
-OPEN = """async ([send, pin, person]) => {
+OPEN = """async ([send, fingerprint, response]) => {
   const { open } = await import("/metricldp.js");
-  globalThis.survey = await open("/survey.client.json", { pin, send });
-  return person && (await survey.answer(person)).state;
+  globalThis.survey = await open("/survey.client.json", { fingerprint, send });
+  return response && (await survey.report(response)).state;
 }"""
-PERSON = {"age": 42, "income": 3000}
+STORED = """() => new Promise((done) => {
+  const opening = indexedDB.open("metricldp");
+  opening.onsuccess = () => {
+    const objects = opening.result.transaction("metricldp").objectStore("metricldp");
+    const asking = objects.get("metricldp");
+    asking.onsuccess = () => done(JSON.parse(asking.result));
+  };
+})"""
+RESPONSE = {"age": 42, "income": 3000}
 
 
-def opened(context, address, send, person=None):
+def opened(context, address, send, response=None):
     page = context.new_page()
     page.goto(f"{address}/page.css")
-    return page, page.evaluate(OPEN, [send, pin(manifest(PAGE)), person])
+    return page, page.evaluate(OPEN, [send, PAGE.fingerprint, response])
 
 
-def test_another_origin_without_preflight(context, collector):
+def stored_body(page):
+    """The bytes of the only report that waits in the database of a page, in hexadecimal digits."""
+    (report,) = page.evaluate(STORED)[PAGE.fingerprint]["waves"].values()
+    return report["body"]
+
+
+def test_report_to_another_origin_needs_no_preflight(context, collector):
     kind, send = collector
     with served(Collector, WEB) as address:
-        assert opened(context, address, send, PERSON)[1] == "sent"
+        assert opened(context, address, send, RESPONSE)[1] == "sent"
     assert kind.methods == ["POST"]
 
 
-def test_an_answer_lost_on_the_way(context, collector):
+def test_lost_response_of_the_collector(context, collector):
     kind, address = collector
     kind.lose = 1
-    page, state = opened(context, address, address, PERSON)
+    page, state = opened(context, address, address, RESPONSE)
     if state == "waiting":  # Chromium may have tried again by itself
         assert page.evaluate("survey.flush().then(() => survey.status())")["state"] == "sent"
     assert len(kind.bodies) >= 2 and len(set(kind.bodies)) == 1
@@ -210,40 +231,41 @@ def test_offline_then_online(context, collector):
     kind, address = collector
     page, _ = opened(context, address, address)
     context.set_offline(True)
-    assert page.evaluate("(person) => survey.answer(person)", PERSON)["state"] == "waiting"
-    kept = page.evaluate("survey.ledger()")["surveys"]
-    context.set_offline(False)  # the browser says so, and the client sends
+    assert page.evaluate("(response) => survey.report(response)", RESPONSE)["state"] == "waiting"
+    body = stored_body(page)
+    context.set_offline(False)  # an event of the browser makes the client send
     until(lambda: kind.bodies)
-    (answer,) = kept[PAGE.fingerprint]["answers"].values()
-    assert kind.bodies[0].hex() == answer["body"]
+    assert kind.bodies[0].hex() == body
 
 
 def test_a_tab_closed_and_opened_again(context, collector):
     kind, address = collector
     page, _ = opened(context, address, address)
     context.set_offline(True)
-    page.evaluate("(person) => survey.answer(person)", PERSON)
-    kept = page.evaluate("survey.ledger()")["surveys"]
+    page.evaluate("(response) => survey.report(response)", RESPONSE)
+    body = stored_body(page)
     page.close()
     context.set_offline(False)
     assert kind.bodies == []
     page, _ = opened(context, address, address)  # it sends by itself
     until(lambda: kind.bodies)
-    (answer,) = kept[PAGE.fingerprint]["answers"].values()
-    assert kind.bodies[0].hex() == answer["body"]
+    assert kind.bodies[0].hex() == body
     until(lambda: page.evaluate("survey.status()")["state"] == "sent")
 
 
-def test_two_tabs_blur_once(context, collector):
+def test_two_tabs_randomize_once(context, collector):
     kind, address = collector
     pages = [opened(context, address, address)[0] for _ in range(3)]
     for page in pages:
-        page.evaluate("(person) => void (globalThis.done = survey.answer(person))", PERSON)
+        call = "(response) => void (globalThis.done = survey.report(response))"
+        page.evaluate(call, RESPONSE)
     found = [page.evaluate("done") for page in pages]
     assert len({one["id"] for one in found}) == 1
     assert {one["state"] for one in found} <= {"sent", "waiting"}
     assert len(set(kind.bodies)) == 1
-    assert pages[0].evaluate("survey.ledger()")["surveys"][PAGE.fingerprint]["reports"] == 1
+    accountant = pages[0].evaluate("survey.accountant()")
+    assert accountant["surveys"][PAGE.fingerprint]["reports"] == 1
+    assert accountant["epsilon"] == float(total_epsilon(PAGE.client_manifest))
 
 
 class Quickstart:
@@ -254,7 +276,7 @@ class Quickstart:
         self.text = (ROOT / "docs" / "quickstart-web.md").read_text("utf-8")
         run_python(next(BLOCK.finditer(self.text))["code"], {}, "quickstart-web.md", 1)
         printed = self.run("metricldp collector manifest survey.toml")
-        (self.pin,) = re.findall(r"^pin ([0-9a-f]{64})$", printed, re.MULTILINE)
+        (self.fingerprint,) = re.findall(r"^manifest of survey ([0-9a-f]{64}) ", printed)
         assert printed in self.text
         shutil.copy(CLIENT / "metricldp.js", ".")
 
@@ -266,7 +288,7 @@ class Quickstart:
         self.run(f"metricldp collector serve {words}")
         for language, name in (("html", "index.html"), ("js", "survey.js")):
             (block,) = re.findall(rf"^```{language}\n(.*?)^```", self.text, re.M | re.S)
-            block = self.collector.real(block).replace("PIN", self.pin)
+            block = self.collector.real(block).replace("FINGERPRINT", self.fingerprint)
             Path(name).write_text(block, "utf-8")
 
     def outcomes(self):
@@ -331,10 +353,10 @@ def test_report_waits_where_the_collector_has_another_survey(context, quickstart
 def test_report_without_an_invite_is_rejected_for_good(context, quickstart):
     quickstart.serve("survey.toml --invites")
     page, _ = respond(context, quickstart.address)
-    assert page.inner_text("#state") == "refused: invite"
+    assert page.inner_text("#state") == "rejected: invite"
     quickstart.run("metricldp collector token invites survey.toml -n 1 -o invites.txt")
     page, _ = respond(context, quickstart.address)
-    assert page.inner_text("#state") == "refused: invite"
+    assert page.inner_text("#state") == "rejected: invite"
 
 
 def test_form_submits_no_values_if_the_script_is_missing(context, quickstart):

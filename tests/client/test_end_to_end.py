@@ -1,4 +1,4 @@
-"""A real browser, the real client and collector: each report is kept once, and answers hold."""
+"""A real browser, the real client and collector: each report is stored once and counted."""
 
 import shutil
 import socket
@@ -12,18 +12,17 @@ import pytest
 from browsers import CLIENT, ROOT, _Quiet, chromium, served
 
 from metricldp import Survey
-from metricldp.reports.manifest import manifest, pin
 
 WEB = ROOT / "examples" / "web"
 SURVEY = Survey.load(WEB / "survey.toml")
-OPEN = """async ([send, pin]) => {
+OPEN = """async ([send, fingerprint]) => {
   const { open } = await import("./metricldp.js");
-  globalThis.survey = await open("survey.client.json", { pin, send });
+  globalThis.survey = await open("survey.client.json", { fingerprint, send });
 }"""
 
 
 class Pages(_Quiet):
-    """The owner's page, which stands elsewhere than the collector."""
+    """The page of the owner, at another address than the collector."""
 
     def translate_path(self, path):
         if path.split("?")[0].endswith("metricldp.js"):
@@ -69,12 +68,12 @@ def collecting(folder):
 def tab(context, page_at, send):
     page = context.new_page()
     page.goto(f"{page_at}/page.css")
-    page.evaluate(OPEN, [send, pin(manifest(SURVEY))])
+    page.evaluate(OPEN, [send, SURVEY.fingerprint])
     return page
 
 
-def answer(page, person):
-    return page.evaluate("(person) => survey.answer(person)", person)["state"]
+def report(page, response):
+    return page.evaluate("(response) => survey.report(response)", response)["state"]
 
 
 def sent(page):
@@ -83,23 +82,23 @@ def sent(page):
             return
         page.evaluate("survey.flush()")
         time.sleep(0.05)
-    raise AssertionError("it is not sent")
+    raise AssertionError("the report is not sent")
 
 
-def plain(context, page_at, send, person):
-    assert answer(tab(context, page_at, send), person) == "sent"
+def plain(context, page_at, send, response):
+    assert report(tab(context, page_at, send), response) == "sent"
 
 
-def offline_then_online(context, page_at, send, person):
+def offline_then_online(context, page_at, send, response):
     page = tab(context, page_at, send)
     context.set_offline(True)
-    assert answer(page, person) == "waiting"
+    assert report(page, response) == "waiting"
     context.set_offline(False)
     sent(page)
 
 
-def answer_lost_on_the_way(context, page_at, send, person):
-    """The collector keeps the report, and the browser never hears of it."""
+def response_lost(context, page_at, send, response):
+    """The collector stores the report, and its response does not arrive."""
     page, lost = tab(context, page_at, send), []
 
     def lose(route):
@@ -110,43 +109,43 @@ def answer_lost_on_the_way(context, page_at, send, person):
             route.abort()
 
     page.route("**/reports", lose)
-    assert answer(page, person) == "waiting"
+    assert report(page, response) == "waiting"
     sent(page)
     assert lost == [200]
 
 
-def tab_closed_and_opened_again(context, page_at, send, person):
+def tab_closed_and_opened_again(context, page_at, send, response):
     page = tab(context, page_at, send)
     context.set_offline(True)
-    assert answer(page, person) == "waiting"
+    assert report(page, response) == "waiting"
     page.close()
     context.set_offline(False)
     sent(tab(context, page_at, send))
 
 
-def asked_twice(context, page_at, send, person):
+def called_twice(context, page_at, send, response):
     page = tab(context, page_at, send)
-    assert answer(page, person) == answer(page, {"age": 99}) == "sent"
+    assert report(page, response) == report(page, {"age": 99}) == "sent"
 
 
 WAYS = [
     plain,
     offline_then_online,
-    answer_lost_on_the_way,
+    response_lost,
     tab_closed_and_opened_again,
-    asked_twice,
+    called_twice,
 ]
 
 
-def test_from_the_browser_to_the_answer(tmp_path):
+def test_from_the_browser_to_the_estimate(tmp_path):
     bodies, preflights = {}, []
     with (
         chromium() as browser,
         served(Pages, WEB) as page_at,
         collecting(tmp_path) as (send, token),
     ):
-        people = [{"age": 20 + 3 * k, "income": 500 * k if k % 3 else None} for k in range(15)]
-        for k, person in enumerate(people):
+        responses = [{"age": 20 + 3 * k, "income": 500 * k if k % 3 else None} for k in range(15)]
+        for k, response in enumerate(responses):
             context = browser.new_context()
 
             def note(request):
@@ -157,21 +156,21 @@ def test_from_the_browser_to_the_answer(tmp_path):
                     assert bodies.setdefault(body[:16], body) == body, "other bytes, same id"
 
             context.on("request", note)
-            WAYS[k % len(WAYS)](context, page_at, send, person)
+            WAYS[k % len(WAYS)](context, page_at, send, response)
             context.close()
         head = {"Authorization": f"Bearer {token}"}
         base = f"{send}/v1/surveys/{SURVEY.fingerprint}"
         status = httpx.get(f"{base}/status", headers=head).json()
         where = {"where": "30 <= age < 60"}
-        told = httpx.get(f"{base}/query/count", params=where, headers=head).json()
+        result = httpx.get(f"{base}/query/count", params=where, headers=head).json()
         page = httpx.get(f"{send}/surveys/{SURVEY.fingerprint}", params=where, headers=head)
     assert not preflights
-    assert len(bodies) == len(people) == status["reports"] == status["outcomes"]["accepted"]
-    assert status["outcomes"]["duplicate"] >= 3  # those whose answer was lost
+    assert len(bodies) == len(responses) == status["reports"] == status["outcomes"]["accepted"]
+    assert status["outcomes"]["duplicate"] >= 3  # those whose response was lost
     tally = SURVEY.tally([body[16:] for body in bodies.values()])
-    found = tally.count({"age": (30, 60)})
-    (row,) = told["rows"]
-    assert (row["estimate"], row["std_error"]) == (found.value, found.stderr)
+    estimate = tally.count({"age": (30, 60)})
+    (row,) = result["rows"]
+    assert (row["estimate"], row["std_error"]) == (estimate.value, estimate.stderr)
     assert page.status_code == 200
     assert "15 reports" in page.text
 

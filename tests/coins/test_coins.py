@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from checks import assert_counts
 from metricldp import Integer, Randomness, SeededRandomnessWarning, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE
 from metricldp.channels import Threshold
-from metricldp.coins import draws, tape
+from metricldp.coins import draws
 from metricldp.coins.draws import bernoulli, lanes, uniform
 from metricldp.coins.noise import GeometricNoise
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 
 
 class Tape:
@@ -38,10 +39,10 @@ class Tape:
 
 
 THRESHOLDS = st.one_of(
-    st.integers(1, ONE - 1),
+    st.integers(1, WORD - 1),
     st.integers(0, 63).map(lambda k: 1 << k),
     st.integers(1, 1023).map(lambda k: k << 54),
-    st.sampled_from([1, 2, ONE - 1, ONE - 256, (1 << 56) - 1]),
+    st.sampled_from([1, 2, WORD - 1, WORD - 256, (1 << 56) - 1]),
 )
 
 
@@ -55,15 +56,15 @@ def tape_of(numbers, threshold):
         for start in range(0, len(numbers), 64)
     ]
     same = [u for u in numbers if u >> (64 - planes) == threshold >> (64 - planes)]
-    return words + [u << planes & (ONE - 1) for u in same if digits > planes]
+    return words + [u << planes & (WORD - 1) for u in same if digits > planes]
 
 
 @given(data=st.data(), threshold=THRESHOLDS, words=st.integers(1, 3))
 def test_a_lane_is_one_exactly_if_its_number_is_below_the_threshold(data, threshold, words):
     """Whatever the 64 digits of its number: many share their first digits with the threshold."""
     near = st.integers(0, (1 << 56) - 1).map(lambda low: threshold >> 56 << 56 | low)
-    close = st.integers(-2, 2).map(lambda d: min(max(threshold + d, 0), ONE - 1))
-    number = st.one_of(st.integers(0, ONE - 1), near, close)
+    close = st.integers(-2, 2).map(lambda d: min(max(threshold + d, 0), WORD - 1))
+    number = st.one_of(st.integers(0, WORD - 1), near, close)
     numbers = data.draw(st.lists(number, min_size=64 * words, max_size=64 * words))
     tape = Tape(tape_of(numbers, threshold))
     drawn = bernoulli(tape, threshold, words)
@@ -75,27 +76,27 @@ def test_a_lane_is_one_exactly_if_its_number_is_below_the_threshold(data, thresh
 def test_numbers_next_to_the_threshold_are_decided_at_the_last_digit(close):
     threshold = 0x9E3779B97F4A7C15
     tape = Tape(tape_of([threshold + close] * 64, threshold))
-    assert int(bernoulli(tape, threshold, 1)[0]) == (ONE - 1 if close < 0 else 0)
+    assert int(bernoulli(tape, threshold, 1)[0]) == (WORD - 1 if close < 0 else 0)
 
 
 def test_a_digit_left_out_is_caught():
     """The broken twin: lanes that stop at nine digits differ from the numbers they stand for."""
     threshold = 0x9E3779B97F4A7C15
     tape = Tape(tape_of([threshold - 1] * 64, threshold))
-    assert int(bernoulli(tape, threshold >> 55 << 55, 1)[0]) != ONE - 1
+    assert int(bernoulli(tape, threshold >> 55 << 55, 1)[0]) != WORD - 1
 
 
 def test_certain_and_impossible_bits_need_no_coins():
-    for impossible in (0, -1, -ONE):
+    for impossible in (0, -1, -WORD):
         assert (bernoulli(Tape([]), impossible, 3) == 0).all()
-    for certain in (ONE, ONE + 1, 3 << 63):
-        assert (bernoulli(Tape([]), certain, 3) == ONE - 1).all()
+    for certain in (WORD, WORD + 1, 3 << 63):
+        assert (bernoulli(Tape([]), certain, 3) == WORD - 1).all()
 
 
 def test_rows_longer_than_a_block_are_drawn_as_well(monkeypatch):
     """However many rows fit into a block, one is drawn at a time at the least."""
     monkeypatch.setattr(draws, "BLOCK", 2)
-    thresholds = [ONE, 0, ONE, ONE, 0]
+    thresholds = [WORD, 0, WORD, WORD, 0]
     for words in (1, 2, 3, 5):
         drawn = draws.bernoullis(Tape([]), thresholds, words)
         assert drawn.tolist() == [[t - 1 if t else 0] * words for t in thresholds]
@@ -103,27 +104,27 @@ def test_rows_longer_than_a_block_are_drawn_as_well(monkeypatch):
 
 @pytest.mark.parametrize("probability", [1 / 4096 + 1 / 2**20, 0.2689414, 0.5, 0.999])
 def test_bernoulli_has_its_probability(probability):
-    threshold = int(probability * ONE)
+    threshold = int(probability * WORD)
     words = 1 << 18
     ones = int(np.bitwise_count(bernoulli(Randomness.seeded(4), threshold, words)).sum())
-    exact = Fraction(threshold, ONE)
+    exact = Fraction(threshold, WORD)
     assert_counts([ones, 64 * words - ones], [exact, 1 - exact], false_alarm=1e-9)
 
 
 def test_a_bernoulli_ten_percent_off_is_rejected():
-    threshold = int(0.2689414 * ONE)
+    threshold = int(0.2689414 * WORD)
     words = 1 << 12
     ones = int(np.bitwise_count(bernoulli(Randomness.seeded(4), threshold * 9 // 10, words)).sum())
-    exact = Fraction(threshold, ONE)
+    exact = Fraction(threshold, WORD)
     with pytest.raises(AssertionError):
         assert_counts([ones, 64 * words - ones], [exact, 1 - exact], false_alarm=1e-9)
 
 
 def test_lanes_are_independent_of_each_other():
     """Pairs of neighbouring lanes, planes and words fall into the four cells as they should."""
-    threshold = int(0.3 * ONE)
+    threshold = int(0.3 * WORD)
     bits = lanes(bernoulli(Randomness.seeded(9), threshold, 1 << 14), 1 << 20)
-    p = Fraction(threshold, ONE)
+    p = Fraction(threshold, WORD)
     cells = [(1 - p) ** 2, p * (1 - p), p * (1 - p), p**2]
     for distance in (1, 8, 63, 64, 65):
         pairs = (
@@ -155,8 +156,8 @@ def test_a_table_rounds_at_random_like_a_device():
     positions = [whole << 32 | rest for whole, rest, _, _ in cases]
     rounded = draws.round_at_random(Tape(words), np.array(positions)).tolist()
     assert rounded == [whole + (top < rest) for whole, rest, top, _ in cases]
-    device = tape.Tape.of(words)
-    assert rounded == [device.rounded(position) for position in positions]
+    device = Words.given(words)
+    assert rounded == [device.round(position) for position in positions]
 
 
 @pytest.mark.parametrize(
@@ -293,7 +294,7 @@ def test_a_fork_while_a_thread_draws_does_not_hang_the_child():
 
 
 def _encode_in_worker(survey, people):
-    return survey.randomize(people).column("v").to_pylist()
+    return survey.randomize(people).column("v=report").to_pylist()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -347,7 +348,7 @@ def test_lanes_of_several_thresholds_one_by_one():
     rng = np.random.default_rng(9)
     for seed in range(20):
         thresholds = [int(t) for t in rng.integers(1, 2**64, 3, dtype=np.uint64)]
-        thresholds += [0, ONE, 1 << 60, 5 << 50]
+        thresholds += [0, WORD, 1 << 60, 5 << 50]
         rng.shuffle(thresholds)
         words = int(rng.integers(1, 30))
         tape = Recorder(seed)
@@ -360,7 +361,7 @@ def test_lanes_of_several_thresholds_one_by_one():
             planes = planes[count:]
             for lane, found in enumerate(lanes(row.copy(), 64 * words).tolist()):
                 number = sum(int(d[lane]) << (63 - k) for k, d in enumerate(digits))
-                rest = threshold << count & (ONE - 1)
+                rest = threshold << count & (WORD - 1)
                 if rest and number >> (64 - count) == threshold >> (64 - count):
                     assert found == (own.pop(0) < rest)
                 else:
@@ -404,7 +405,7 @@ def test_growing_lane_by_lane(monkeypatch):
 @pytest.mark.parametrize(("size", "people"), [(257, 20_000), (70_000, 100), (3, 200_000)])
 def test_no_two_people_share_their_noise(size, people):
     """Nobody's flips come again: pieces of 16 bytes of fair flips are all different."""
-    channel = Threshold(size, ONE // 2 - 1)
+    channel = Threshold(size, WORD // 2 - 1)
     reports = channel.encode(np.zeros(people, dtype=int), Randomness.seeded(1)).reshape(-1)
     if size == 3:  # two bits a person: put them together
         bits = reports & 3

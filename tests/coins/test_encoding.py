@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from metricldp import Categorical, Continuous, Integer, Randomness, Survey, Weight
 from metricldp.basics.errors import InvalidValueError
-from metricldp.basics.exact import ONE
 from metricldp.channels import Geometric, Response, Threshold, ThresholdPaper
 from metricldp.coins import draws as randomness
 from metricldp.coins import kernels
 from metricldp.coins.draws import bernoulli
 from metricldp.coins.noise import GeometricNoise
 from metricldp.reports import encode as reports
+from metricldp_core.exact import WORD
 
 SEEDS = st.integers(0, 10**6)
 
@@ -54,8 +54,8 @@ def drawn_both_ways(draw, seed):
 @settings(max_examples=60)
 @given(
     threshold=st.one_of(
-        st.sampled_from([0, 1, 1 << 63, 3 << 62, 5 << 60, 1 << 56, 1 << 55, ONE - 1, ONE]),
-        st.integers(0, ONE),
+        st.sampled_from([0, 1, 1 << 63, 3 << 62, 5 << 60, 1 << 56, 1 << 55, WORD - 1, WORD]),
+        st.integers(0, WORD),
     ),
     words=st.sampled_from([0, 1, 2, 511, 512, 513, 1030, 2048, 2049]),
     block=st.sampled_from([1, 7, 512, 1 << 14]),
@@ -76,7 +76,7 @@ def test_rows_of_bits(data, n, size, seed):
     width = -(-bits // 8)
     rng = np.random.default_rng(seed)
     positions = rng.integers(0, size, n)
-    flips = rng.integers(0, ONE, -(-n * width // 8), dtype=np.uint64)
+    flips = rng.integers(0, WORD, -(-n * width // 8), dtype=np.uint64)
     lanes = np.unpackbits(flips.view(np.uint8), bitorder="little")[: 8 * n * width]
     expected = lanes.reshape(n, 8 * width) ^ (positions[:, None] <= np.arange(8 * width))
     expected[:, bits:] = 0
@@ -111,7 +111,7 @@ def test_reports_of_every_channel(epsilon, size, n, seed):
 @given(seed=SEEDS, size=st.sampled_from([2, 7, 200]), n=st.sampled_from([1, 64, 200]))
 def test_noise_of_many_rounds_is_cut_at_the_domain(seed, size, n):
     """With a block that nearly always grows, every draw of a coin ends beyond the domain."""
-    channel = Geometric(size, 1.0, GeometricNoise(zero=1, digits=(1,), block=ONE - 1))
+    channel = Geometric(size, 1.0, GeometricNoise(zero=1, digits=(1,), block=WORD - 1))
     positions = np.random.default_rng(seed).integers(0, size, n)
     one, other = drawn_both_ways(lambda source: channel.encode(positions, source), seed)
     assert (one == other).all()
@@ -182,7 +182,7 @@ def test_batches_have_coins_of_their_own(monkeypatch):
     monkeypatch.setattr(reports, "BATCH", 100)
     survey = Survey.design({"g": Integer(0, 999, epsilon=0.01, mechanism="geometric", per=1)})
     for source in (Randomness(), Randomness.seeded(1)):
-        column = survey.randomize({"g": [500] * 1000}, randomness=source)["g"].to_numpy()
+        column = survey.randomize({"g": [500] * 1000}, randomness=source)["g=report"].to_numpy()
         assert len({batch.tobytes() for batch in column.reshape(10, 100)}) == 10
 
 
@@ -201,7 +201,7 @@ def test_without_a_word_nothing_is_clipped_shown_or_mixed():
     with pytest.raises(InvalidValueError) as told:
         reports.encode(survey, {"g": [31]})
     assert "31" not in str(told.value)
-    assert reports.encode(survey, {"g": range(31)})["g"].to_pylist() == list(range(31))
+    assert reports.encode(survey, {"g": range(31)})["g=report"].to_pylist() == list(range(31))
 
 
 def test_small_jobs_start_no_threads(monkeypatch):

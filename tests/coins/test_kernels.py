@@ -10,8 +10,8 @@ import numpy as np
 import plain_kernels as plain
 import pytest
 
-from metricldp.basics.exact import ONE
 from metricldp.coins import kernels
+from metricldp_core.exact import WORD
 
 WAYS = ("python", "compiled")
 each_way = pytest.mark.parametrize("way", WAYS)
@@ -33,7 +33,7 @@ def kernel(monkeypatch):
 
 
 def words(rng, *shape):
-    return rng.integers(0, ONE, shape, dtype=np.uint64)
+    return rng.integers(0, WORD, shape, dtype=np.uint64)
 
 
 @each_way

@@ -29,7 +29,7 @@ class InMemory:
 
     def __init__(self, *tallies, token=TOKEN):
         self._tallies, self._token = list(tallies), token
-        self.closed = False
+        self.closed, self.presentations = False, ((1_764_000_000, "ab" * 32),)
 
     def surveys(self):
         return [tally.survey for tally in self._tallies]
@@ -41,7 +41,7 @@ class InMemory:
         n, now = self.tally(survey).n, 490_000
         hours = ((now - 3, n // 2), (now - 1, n // 4), (now, n - n // 2 - n // 4)) if n else ()
         outcomes = {"accepted": n, "duplicate": 3, "length": 2, "range": 0}
-        return Status(n, 0, hours, outcomes, self.closed)
+        return Status(n, 0, hours, outcomes, self.closed, self.presentations)
 
     def allowed(self, token, survey, scope):
         right = hmac.compare_digest(token.encode(), self._token.encode())

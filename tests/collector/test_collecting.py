@@ -42,8 +42,8 @@ def test_kept_once_and_counted_once(collector, survey, reports):
     bodies.append(b"".join(records(reports[20:120])))
     answers = post_all(collector, survey, bodies)
     assert [a.status for a in answers] == [200] * 21
-    assert answers[0].data == {"accepted": 1, "duplicate": 0, "refused": {}}
-    assert answers[-1].data == {"accepted": 100, "duplicate": 0, "refused": {}}
+    assert answers[0].data == {"accepted": 1, "duplicate": 0, "rejected": {}}
+    assert answers[-1].data == {"accepted": 100, "duplicate": 0, "rejected": {}}
     assert stored(collector, survey) == Counter(reports[:120])
     again = post_all(collector, survey, bodies)
     assert [a.data["duplicate"] for a in again] == [1] * 20 + [100]
@@ -80,7 +80,7 @@ def test_a_mixed_upload_tells_what_became_of_each(collector, survey, reports):
     assert answer.data == {
         "accepted": 3,
         "duplicate": 1,
-        "refused": {"padding": 1, "late": 1, "conflict": 1},
+        "rejected": {"padding": 1, "late": 1, "conflict": 1},
     }
     assert collector.tally(survey).n == 4
 
@@ -98,7 +98,7 @@ def test_the_same_id_with_another_report_is_a_conflict_and_is_not_stored(collect
     two = new_id()
     body = b"".join(two + report_of(wide, number) for number in (3, 4, 3))
     (answer,) = post_all(collector, wide, [body])
-    assert answer.data == {"accepted": 1, "duplicate": 1, "refused": {"conflict": 1}}
+    assert answer.data == {"accepted": 1, "duplicate": 1, "rejected": {"conflict": 1}}
     assert stored(collector, wide) == {report_of(wide, 1): 1, report_of(wide, 3): 1}
 
 
@@ -233,7 +233,7 @@ def test_a_quota_is_met_exactly(collector, survey, reports):
         collector, survey, [b"".join(records(reports[k : k + 10])) for k in (0, 10, 20, 30)]
     )
     assert [a.data["accepted"] for a in answers] == [10, 10, 5, 0]
-    assert answers[2].data["refused"] == {"full": 5}
+    assert answers[2].data["rejected"] == {"full": 5}
     assert collector.tally(survey).n == 25
 
 

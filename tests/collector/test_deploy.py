@@ -137,7 +137,7 @@ def test_a_report_comes_through(collector, proxy):
         first, again = (http.post(REPORTS, content=sent) for _ in range(2))
         assert (first.json()["accepted"], again.json()["duplicate"]) == (1, 1)
         assert first.headers["access-control-allow-origin"] == "*"
-        assert http.get(f"/v1/surveys/{SURVEY.fingerprint}/client.json").status_code == 200
+        assert http.get(f"/v1/surveys/{SURVEY.fingerprint}/manifest").status_code == 200
     assert accepted(collector) == before + 1
 
 

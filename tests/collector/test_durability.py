@@ -60,7 +60,7 @@ def traced(tmp_path, wide, uploads, *broken):
         for number in range(uploads):
             body = new_id() + report_of(wide, number)
             line.request("POST", f"/v1/surveys/{wide.fingerprint}/reports", body)
-            assert line.getresponse().read() == b'{"accepted":1,"duplicate":0,"refused":{}}'
+            assert line.getresponse().read() == b'{"accepted":1,"duplicate":0,"rejected":{}}'
         line.close()
         time.sleep(0.3)
     finally:

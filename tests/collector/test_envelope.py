@@ -1,4 +1,4 @@
-"""What a body holds: the same words for the same faults as the strict reader, one at a time."""
+"""Uploads: the same reasons for the same faults as the strict reader of many reports."""
 
 import random
 from functools import cache
@@ -17,9 +17,9 @@ from metricldp import (
     Weight,
 )
 from metricldp.collector.envelope import LARGEST, UNDATED, Envelope, new_id, today
-from metricldp.collector.plain import Plain
 from metricldp.collector.proofs import Anybody, Invited
 from metricldp.reports.bytes import pack, packed_size, unpack
+from metricldp_core.report import ReportFormat
 
 SURVEYS = [
     Survey.design({"age": Integer(0, 99, epsilon=1, mechanism="geometric", per=1)}),
@@ -78,17 +78,18 @@ def damaged(survey, rng):
 
 @pytest.mark.parametrize("survey", SURVEYS, ids=range(len(SURVEYS)))
 @given(seed=st.integers(0, 2**32))
-def test_plain_integers_say_the_same_as_arrays(survey, seed):
+def test_core_gives_the_same_reason_as_the_reader_of_arrays(survey, seed):
     rng = random.Random(seed)
-    plain = Plain(survey)
+    one = ReportFormat(survey.client_manifest)
     for report in (good(survey), *(damaged(survey, rng) for _ in range(10))):
-        assert plain.reason(report) == word(survey, report)
+        assert one.reason(report) == word(survey, report)
 
 
-def test_every_word_is_met():
+def test_damaged_reports_have_every_reason():
     rng, met = random.Random(5), set()
     for survey in SURVEYS:
-        met |= {Plain(survey).reason(damaged(survey, rng)) for _ in range(2000)}
+        one = ReportFormat(survey.client_manifest)
+        met |= {one.reason(damaged(survey, rng)) for _ in range(2000)}
     assert met == {"", "length", "version", "survey", "padding", "range"}
 
 
@@ -101,9 +102,9 @@ def test_records_are_read_alike_however_many_they_are(survey, reports, count):
     rng = random.Random(count)
     mixed = [r if rng.random() < 0.7 else bytes([*r[:-1], 255]) for r in reports[:count]]
     found = envelope(survey).read(b"".join(new_id() + report for report in mixed))
-    plain = Plain(survey)
-    assert found.reports == [r[17:] for r in mixed if not plain.reason(r)]
-    assert sum(found.refused.values()) == sum(bool(plain.reason(r)) for r in mixed)
+    one = ReportFormat(survey.client_manifest)
+    assert found.reports == [r[17:] for r in mixed if not one.reason(r)]
+    assert sum(found.refused.values()) == sum(bool(one.reason(r)) for r in mixed)
     assert len({*found.marks}) == len(found.marks) == len(found)
 
 

@@ -59,7 +59,7 @@ def barrage(tmp_path, survey, reports, count, caplog):
             assert b"Traceback" not in answer.body
             if answer.status == 200:  # noise of just two records, or three
                 assert not answer.data["accepted"] + answer.data["duplicate"]
-                told.update(answer.data["refused"])
+                told.update(answer.data["rejected"])
             else:
                 assert answer.status in (400, 404, 409), (answer.status, answer.body)
                 told[answer.word] += 1
@@ -118,7 +118,7 @@ def test_many_bad_ones_in_one_upload(tmp_path, survey, reports):
 
     answer = serve_and(collector, go)
     assert answer.data["accepted"] == 100
-    found = Counter(answer.data["refused"])
+    found = Counter(answer.data["rejected"])
     assert found["late"] + found["early"] == 100 - sum(expected.values())
     assert {k: n for k, n in found.items() if k not in ("late", "early")} == dict(expected)
     collector.close()
@@ -155,7 +155,7 @@ def test_large_and_slow_bodies(tmp_path, survey, reports):
         "/v1/surveys/../../etc/passwd",
         "/v1/surveys/" + "x" * 64,
         "/v1/surveys/" + "x" * 64 + "/status",
-        "/v1/surveys/%00/client.json",
+        "/v1/surveys/%00/manifest",
         "/v1/surveys//reports",
         "/surveys/x",
         "/",

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -30,7 +31,6 @@ from metricldp.collector.folder import Collector
 from metricldp.collector.server import Options, application, is_page
 from metricldp.reports import parquet
 from metricldp.reports.bytes import header
-from metricldp.reports.manifest import manifest
 
 
 def command(*words, cwd=None):
@@ -292,12 +292,14 @@ def test_tokens_and_status_over_the_network(place, served, survey):
 def test_what_everybody_may_read(served, survey):
     one = f"{served.url}/v1/surveys/{survey.fingerprint}"
     answer = httpx.get(one)
-    assert answer.text == survey.canonical
-    assert "immutable" in answer.headers["cache-control"]
+    assert answer.text == survey.to_json()
+    assert "no-cache" in answer.headers["cache-control"]  # the presentation can change
     again = httpx.get(one, headers={"if-none-match": answer.headers["etag"]})
     assert (again.status_code, again.text) == (304, "")
-    answer = httpx.get(f"{one}/client.json")
-    assert answer.text == manifest(survey)
+    answer = httpx.get(f"{one}/manifest")
+    assert answer.text == survey.manifest()
+    assert hashlib.sha256(answer.content).hexdigest() == survey.fingerprint
+    assert "immutable" in answer.headers["cache-control"]
     assert answer.headers["access-control-allow-origin"] == "*"
     assert "server" not in answer.headers
     for path in ("/metrics", "/healthz", "/readyz"):  # on their own port only
@@ -372,7 +374,7 @@ def test_owners_over_the_network(tmp_path, survey, wide, reports):
         assert (await ask(app, "PUT", other, text, bearer)).word == "question"
         assert (await ask(app, "PUT", path, text, bearer)).status == 201
         assert (await ask(app, "PUT", path, wide.to_json().encode(), bearer)).status == 201
-        assert (await ask(app, "GET", path)).body.decode() == wide.canonical
+        assert (await ask(app, "GET", path)).body.decode() == wide.to_json()
         assert (await ask(app, "POST", f"{path}/invites", b"", bearer)).word == "question"
         collector.change(wide, proof="invites", key="00" * 32)
         many = await ask(app, "POST", f"{path}/invites", b"", bearer, query=b"n=3")
@@ -412,13 +414,13 @@ def test_pages_and_queries_go_to_the_page_application(tmp_path, survey):
             f"{one}/query/cdf.svg",
         ):
             assert (await ask(app, "GET", path)).body == b"page"
-        assert (await ask(app, "GET", one)).body.decode() == survey.canonical
+        assert (await ask(app, "GET", one)).body.decode() == survey.to_json()
         assert (await ask(app, "POST", f"{one}/query/count")).word == "not-found"
         await app.stop()
 
     asyncio.run(go())
     assert len(seen) == 4
-    for path in (one, f"{one}/status", f"{one}/client.json", f"{one}/reports", f"{one}/count"):
+    for path in (one, f"{one}/status", f"{one}/manifest", f"{one}/reports", f"{one}/count"):
         assert not is_page(path, "GET")
 
 
@@ -430,7 +432,7 @@ def test_sending_tries_again_with_the_same_bytes(survey, reports, monkeypatch):
         found = next(answers)
         if isinstance(found, OSError):
             raise found
-        return found or (200, b'{"accepted":3,"duplicate":0,"refused":{}}')
+        return found or (200, b'{"accepted":3,"duplicate":0,"rejected":{}}')
 
     monkeypatch.setattr(sending.Line, "_once", once)
     line = sending.Line("http://127.0.0.1:9", waits=(0, 0, 0))
@@ -509,9 +511,9 @@ def other_server():
         b"<html>hello</html>",
         b"[]",
         b"[" * 100_000,
-        b'{"accepted":"x","duplicate":0,"refused":{}}',
-        b'{"accepted":1e999,"duplicate":0,"refused":{}}',
-        b'{"accepted":1,"duplicate":0,"refused":[]}',
+        b'{"accepted":"x","duplicate":0,"rejected":{}}',
+        b'{"accepted":1e999,"duplicate":0,"rejected":{}}',
+        b'{"accepted":1,"duplicate":0,"rejected":[]}',
         b'{"per_hour":[[1]],"reports":"x"}',
     ],
 )

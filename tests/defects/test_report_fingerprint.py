@@ -79,20 +79,20 @@ def test_contributions_and_add_take_the_fingerprint(reports, unmarked):
 def test_impossible_value_is_named_by_number_column_and_range_and_not_shown(unmarked):
     """Row 4 of a column in the type of reports, and of one in a wider type."""
     for kind, value in ((pa.uint8(), 191), (pa.int64(), 4711), (pa.int64(), -3)):
-        ages = unmarked["age"].cast(pa.int64()).to_pylist()
+        ages = unmarked["age=report"].cast(pa.int64()).to_pylist()
         ages[3] = value
-        table = unmarked.set_column(0, "age", pa.array(ages, kind))
+        table = unmarked.set_column(0, "age=report", pa.array(ages, kind))
         error = rejection(table, fingerprint=SURVEY.fingerprint)
         assert error.reason == "range"
-        assert "report 4 has a value in column 'age' that no report" in str(error)
+        assert "report 4 has a value in column 'age=report' that no report" in str(error)
         assert "whole numbers from 0 to 89" in str(error) and "raw values?" in str(error)
         assert str(value) not in str(error)
 
 
 def test_column_of_fractions_is_named_as_raw_values(unmarked):
-    table = unmarked.set_column(0, "age", pa.array([37.5] * 80))
+    table = unmarked.set_column(0, "age=report", pa.array([37.5] * 80))
     error = rejection(table, fingerprint=SURVEY.fingerprint)
-    assert "column 'age' holds double" in str(error) and "raw values?" in str(error)
+    assert "column 'age=report' holds double" in str(error) and "raw values?" in str(error)
     assert "37.5" not in str(error)
 
 

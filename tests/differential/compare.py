@@ -1,24 +1,26 @@
 """Results of one case from one system, and the differences between two systems.
 
 Integers, exact fractions, bytes and rejections must be equal. Floats may differ by 1e-9 of
-|value| + SE. Intended differences are listed in `known_differences.toml`, with what is expected.
+|value| + SE. Certificates are compared by their tightest pairs. Marginal tables and estimates are
+those of the payloads of version 0.2. Intended differences are listed in `known_differences.toml`,
+with what is expected.
 """
 
 from __future__ import annotations
 
 import math
-import tomllib
 import warnings
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
+from systems import KNOWN as ALL_KNOWN
 from systems import Current, Plain, Version02
 
 TOLERANCE = 1e-9
 FLOOR = 1e-12
 """Smallest scale of a column without standard errors, such as probabilities and p-values."""
-KNOWN = tomllib.loads((Path(__file__).parent / "known_differences.toml").read_text("utf-8"))
+KNOWN = ALL_KNOWN["queries"]
 REJECTED = {"rejected": True}
 CRASHED = {"crashed": True}
 SAVED_TOLERANCE, SAVED_FIT_TOLERANCE = 1e-6, 1e-4
@@ -34,25 +36,52 @@ INTERNAL = ("least", "most", "envelope", "bands")
 """Columns of the current version that only tell how to compare its intervals."""
 
 
-def outcomes(system: Version02, case: Plain, design: Plain) -> Plain:
-    """Return everything that is compared for a survey whose design is given."""
+def agreed(case: Plain) -> Plain:
+    """Return the case with `per` in place of a `within` of one step of values rounded at random."""
+    attributes = {n: with_per_step(a) for n, a in case["spec"]["attributes"].items()}
+    return {**case, "spec": {**case["spec"], "attributes": attributes}}
+
+
+def with_per_step(attribute: Plain) -> Plain:
+    known = ALL_KNOWN["specs"]["within-one-step"]["attribute"]
+    if not known.items() <= attribute.items() or "within" not in attribute:
+        return attribute
+    steps, extent = attribute["points"] - 1, attribute["high"] - attribute["low"]
+    if steps == 1 or attribute["within"] * steps != extent:
+        return attribute
+    return {("per" if key == "within" else key): value for key, value in attribute.items()}
+
+
+def outcomes(
+    system: Version02, case: Plain, survey: Any, collected: Sequence[str] | None = None
+) -> Plain:
+    """Return everything that is compared for a survey.
+
+    Marginal tables and queries are about the payloads that were `collected`, in hexadecimal digits,
+    or about those that the system makes.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _outcomes(system, case, design)
+        return _outcomes(system, case, survey, collected)
 
 
-def _outcomes(system: Version02, case: Plain, design: Plain) -> Plain:
-    survey = system.load(design)
+def _outcomes(
+    system: Version02, case: Plain, survey: Any, collected: Sequence[str] | None
+) -> Plain:
     results: Plain = {
         "distributions": system.distributions(survey),
         "certificate": system.certificate(survey),
     }
     payloads, memories = [], []
     for row, response in enumerate(case["respondents"]):
-        memory: Plain | None = {} if row % 2 and memoises(design) else None
+        memory: Plain | None = {} if row % 2 and memoises(case["spec"]) else None
         payloads.append(system.payload(survey, response, f"{case['seed']} {row}", memory))
         memories += sorted(memory.values()) if memory else []
     results |= {"payloads": [payload.hex() for payload in payloads], "memories": memories}
+    if isinstance(system, Current):
+        results["same_bits"] = system.same_bits(survey)
+    if collected is not None:
+        payloads = [bytes.fromhex(payload) for payload in collected]
     results["marginals"] = rejected_or(system, system.marginals, survey, payloads)
     tally = system.tally(survey, payloads)
     results["queries"] = [
@@ -64,9 +93,8 @@ def _outcomes(system: Version02, case: Plain, design: Plain) -> Plain:
     return results
 
 
-def memoises(design: Plain) -> bool:
-    mechanisms = [a.get("mechanism") for a in design["attributes"].values()]
-    return any(isinstance(m, dict) and m["name"] == "memoised" for m in mechanisms)
+def memoises(spec: Plain) -> bool:
+    return any(a.get("mechanism") == "memoised" for a in spec["attributes"].values())
 
 
 def rejected_or(system: Version02, call: Any, *arguments: Any) -> Any:
@@ -87,10 +115,20 @@ def rejected_or(system: Version02, call: Any, *arguments: Any) -> Any:
 def differences(
     case: Plain, expected: Plain, actual: Plain, *, same_machine: bool = True
 ) -> Iterator[str]:
-    """Yield one line for each place where two results differ."""
-    for seam in ("distributions", "certificate", "payloads", "memories", "marginals"):
+    """Yield one line for each place where two results differ.
+
+    Saved payloads are those of this version, others those of version 0.2.
+    """
+    seams = ["distributions", "marginals"]
+    if same_machine:
+        yield from payload_differences(expected["payloads"], actual)
+    else:
+        seams.append("payloads")
+    seams += ["memories"] if not same_machine or has_same_words(expected, actual) else []
+    for seam in seams:
         if expected[seam] not in (actual[seam], CRASHED):
             yield f"{seam}: {first_difference(expected[seam], actual[seam])}"
+    yield from certificate_differences(expected["certificate"], actual["certificate"])
     triples = zip(case["queries"], expected["queries"], actual["queries"], strict=True)
     for query, old, new in triples:
         known = known_difference(case, query)
@@ -104,6 +142,56 @@ def differences(
             yield from circular_differences(query, old, new)
         elif old != CRASHED:
             yield from centred_differences(query, old, new)
+
+
+def has_same_words(expected: Plain, actual: Plain) -> bool:
+    """Whether no field reads other random words than in version 0.2."""
+    return 8 * len(expected["payloads"][0]) // 2 == actual["same_bits"]
+
+
+def payload_differences(expected: list[str], actual: Plain) -> Iterator[str]:
+    """Compare the length of payloads, and the fields that read the same random words."""
+    mask = (1 << actual["same_bits"]) - 1
+    for row, pair in enumerate(zip(expected, actual["payloads"], strict=True)):
+        old, new = (int.from_bytes(bytes.fromhex(text), "little") & mask for text in pair)
+        if len(pair[0]) != len(pair[1]) or old != new:
+            yield f"payloads: [{row}] {pair[0]} became {pair[1]}, {actual['same_bits']} bits"
+
+
+def certificate_differences(expected: list[Plain], actual: list[Plain]) -> Iterator[str]:
+    """Compare the tightest pair of each proof: the privacy loss, and what is allowed.
+
+    Of several pairs with the same room any may be listed. Losses that are bounds are not below the
+    exact ones, nor above what is allowed.
+    """
+    by_group = {proof["group"]: proof for proof in actual}
+    if by_group.keys() != {proof["group"] for proof in expected}:
+        yield f"certificate: proofs of {list(by_group)}, expected {shortened(expected)}"
+        return
+    for old in expected:
+        new = by_group[old["group"]]
+        for key in ("mechanism", "holds"):
+            if old[key] != new[key]:
+                yield f"certificate: {key} {old[key]!r} became {new[key]!r}"
+        pairs = [(float(Fraction(pair[2])), loss_of(pair[3])) for pair in old["pairs"]]
+        room, least = new["allowed"] - new["loss"], min(a - loss for a, loss in pairs)
+        if new["bound"]:
+            right = room <= least + TOLERANCE and (room >= -TOLERANCE or not new["holds"])
+        else:
+            right = abs(room - least) <= TOLERANCE and any(
+                abs(a - new["allowed"]) + abs(loss - new["loss"]) <= TOLERANCE for a, loss in pairs
+            )
+        if not right:
+            yield f"certificate: {old['group']} {shortened(pairs)} became {shortened(new)}"
+
+
+def loss_of(digest: str) -> float:
+    """The logarithm of a ratio as `_digest` writes it."""
+    value, _, shortened = digest.partition(" sha256:")
+    if shortened:
+        return math.log(float(value))
+    ratio = Fraction(value)
+    return math.log(ratio.numerator) - math.log(ratio.denominator)
 
 
 def query_differences(
@@ -224,6 +312,8 @@ def expected_end(
     end = old[name][row]
     if "bands" in new:
         lowest, highest = (band[row] for band in new["bands"][name])
+        if isinstance(end, str):  # a level, whose name has its number
+            return new[name][row] if lowest <= end <= highest else end
         slack = tolerance if same_machine else SEARCHED * (highest - lowest)
         return new[name][row] if lowest - slack <= end <= highest + slack else end
     ends = [old["low"][row], old["high"][row]]

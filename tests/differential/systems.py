@@ -1,8 +1,9 @@
 """Two versions of the package behind one neutral interface.
 
-Specs, designs, respondents and queries are plain data in the words of the public interface of 1.0.
-A system translates them for its version, and returns integers, exact fractions and floats. When a
-layer of the package is rewritten, only the class of the current version changes.
+Specs, respondents and queries are plain data in the words of the public interface of 1.0, designs
+are survey files of format 1. A system translates them for its version, and returns integers, exact
+fractions and floats. When a layer of the package is rewritten, only the class of the current
+version changes.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import contextlib
 import hashlib
 import importlib
 import math
+import tomllib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import groupby, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +35,10 @@ MECHANISMS = {
 }
 """Names of 1.0 and of version 0.2, where they differ."""
 METRICS = {"distance-matrix": "table"}
+DESIGNED = {"around", "bits", "epsilons", "gap", "patterns", "reach", "seconds", "shapes", "tops"}
+"""Settings of mechanisms in files of version 0.2 that follow from the integers in format 1."""
+KNOWN = tomllib.loads((Path(__file__).parent / "known_differences.toml").read_text("utf-8"))
+OTHER_WORDS = KNOWN["payloads"]["one-word-for-each-bit"]["distributions"]
 MAX_TABLE = 64
 """Output distributions with at most this many probabilities are compared entry by entry."""
 
@@ -56,6 +63,8 @@ class Version02:
 
     header = 17
     """Bytes of a report before its payload: the version and the start of the fingerprint."""
+    version = 2
+    """The first byte of a report."""
     randomness = "coins"
     """The argument of `report` with the random words."""
 
@@ -71,26 +80,38 @@ class Version02:
             warnings.simplefilter("ignore", self.package.TightenedMetricWarning)
             return self.package.Survey.from_dict(self._old_survey(spec))
 
-    def load(self, design: Plain) -> Any:
-        """Load a designed survey from neutral data."""
-        return self.design(design)
-
     def export(self, survey: Any) -> Plain:
-        """Return the designed survey as neutral data, with every number of its mechanisms."""
+        """Return the designed survey as a file of format 1, with the integers of version 0.2."""
         data = survey.to_dict()
-        attributes = {n: self._new_attribute(entry) for n, entry in data["attributes"].items()}
-        design: Plain = {"attributes": attributes}
+        design: Plain = {"metricldp": 1}
         if "metric" in data:
-            design["norm"] = data["metric"]["p"]
-        if "joint" in data:
-            design["groups"] = [
-                {
-                    "attributes": group["attributes"],
-                    "mechanism": self._new_mechanism(group["mechanism"]),
-                }
-                for group in data["joint"]
-            ]
-        return design
+            design["norm"] = data["metric"]
+        design["attributes"] = {
+            name: self._new_attribute(entry) | self._integers(survey, name)
+            for name, entry in data["attributes"].items()
+        }
+        for name in survey.channels.keys() & data["attributes"].keys():
+            attribute = design["attributes"][name]
+            if "distribution" in attribute:
+                attribute["mechanism"] = _settings(attribute["mechanism"])
+        groups = {}
+        for group in data.get("joint", ()):
+            name = "+".join(group["attributes"])
+            distribution = _distribution(survey.blocks[name].channel)
+            mechanism = self._new_mechanism(group["mechanism"])
+            groups[name] = {"mechanism": _settings(mechanism) if distribution else mechanism}
+            groups[name] |= {"distribution": distribution} if distribution else {}
+        return design | ({"groups": groups} if groups else {})
+
+    def _integers(self, survey: Any, name: str) -> Plain:
+        """The distributions of an attribute and of its response."""
+        channels = {"distribution": name, "response": f"{name}=answered"}
+        found = {
+            key: _distribution(survey.channels[of])
+            for key, of in channels.items()
+            if of in survey.channels
+        }
+        return {key: data for key, data in found.items() if data is not None}
 
     def _old_survey(self, spec: Plain) -> Plain:
         data: Plain = {"metricldp": 2}
@@ -146,17 +167,17 @@ class Version02:
 
         Large distributions are represented by the probabilities of a few outputs.
         """
-        single = {name: _table(channel) for name, channel in survey.channels.items()}
+        single = {_named(name): _table(channel) for name, channel in survey.channels.items()}
         joint = {name: _joint_table(b.channel) for name, b in survey.blocks.items()}
         return {name: table for name, table in (single | joint).items() if table is not None}
 
     def certificate(self, survey: Any) -> list[Plain]:
-        """Return the exact likelihood ratio of every pair that proves the guarantee."""
+        """Return the exact likelihood ratio of each pair that version 0.2 examined."""
         certificate = survey.certify()
         names = _inverse(MECHANISMS)
         return [
             {
-                "group": proof.attribute,
+                "group": _named(proof.attribute),
                 "mechanism": names.get(proof.mechanism, proof.mechanism),
                 "holds": proof.holds,
                 "generating_pairs": proof.count,
@@ -180,7 +201,7 @@ class Version02:
         return survey.tally(self._reports(survey, payloads))
 
     def _reports(self, survey: Any, payloads: Sequence[bytes]) -> list[bytes]:
-        start = bytes([2]) + bytes.fromhex(survey.fingerprint)[: self.header - 1]
+        start = bytes([self.version]) + bytes.fromhex(survey.fingerprint)[: self.header - 1]
         return [start + payload for payload in payloads]
 
     def marginals(self, survey: Any, payloads: Sequence[bytes]) -> Plain:
@@ -195,7 +216,7 @@ class Version02:
             return {}
         store = survey.tally(self._reports(survey, payloads), keep=keep).store
         tables = {names: table.sums for names, table in store._tables.items()}
-        return {" x ".join(names): sums.tolist() for names, sums in tables.items()}
+        return {" x ".join(map(_named, names)): sums.tolist() for names, sums in tables.items()}
 
     # Queries -------------------------------------------------------------------------------------
 
@@ -289,6 +310,7 @@ class Current(Version02):
     """The package under test, with the public names of 1.0."""
 
     randomness = "randomness"
+    version = 1
 
     def __init__(self) -> None:
         super().__init__("metricldp")
@@ -300,10 +322,51 @@ class Current(Version02):
             return self.package.Survey.design(self.package.SurveySpec.from_dict(self._spec(spec)))
 
     def load(self, design: Plain) -> Any:
-        """Load a designed survey from the data that version 0.2 writes."""
+        """Load a designed survey from a file of format 1."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", self.package.TightenedMetricWarning)
-            return self.package.Survey.from_dict(self._old_survey(design))
+            return self.package.Survey.from_dict(design)
+
+    def export(self, survey: Any) -> Plain:
+        return survey.to_dict()
+
+    def certificate(self, survey: Any) -> list[Plain]:
+        """Return the tightest pair of each proof, and whether its loss is a bound."""
+        bounds = {f.name for f in survey.client_manifest.fields if is_bound(f.distribution)}
+        return [
+            {
+                "group": proof.attribute,
+                "mechanism": proof.mechanism,
+                "holds": proof.holds,
+                "generating_pairs": proof.count,
+                "loss": proof.tightest.loss,
+                "allowed": proof.tightest.limit.allowed,
+                "bound": proof.core.name in bounds,
+            }
+            for proof in survey.certify().proofs
+        ]
+
+    def payload(self, survey: Any, response: Plain, seed: str, memory: Plain | None) -> bytes:
+        """Return the bytes of one report without its header, for known random words.
+
+        A memory is needed for each report but the first of a memoised attribute.
+        """
+        given = {name: value for name, value in response.items() if value is not None}
+        words = {self.randomness: Words(seed)}
+        memory = {} if memory is None else memory
+        return bytes(survey.report(given, memory=memory, **words))[self.header :]
+
+    def same_bits(self, survey: Any) -> int:
+        """How many bits of a payload precede the first field that reads other words than in 0.2.
+
+        All bits of its bytes if there is none.
+        """
+        count = 0
+        for field in survey.client_manifest.fields:
+            if field.distribution is not None and field.distribution.kind in OTHER_WORDS:
+                return count
+            count += field.bits
+        return -(-count // 8) * 8
 
     def _spec(self, spec: Plain) -> Plain:
         data: Plain = {"attributes": {n: _with_unit(a) for n, a in spec["attributes"].items()}}
@@ -411,6 +474,77 @@ class Current(Version02):
     def _selection(self, attribute: Any, test: Plain) -> Any:
         """Bins are left-closed here, and a range of whole bins is stated by its edges."""
         return tuple(test["between"]) if test.get("bins") else super()._selection(attribute, test)
+
+
+def is_bound(distribution: Any) -> bool:
+    """Whether the likelihood ratios of a distribution are rounded up to a power of one step."""
+    kind = getattr(distribution, "kind", "")
+    if kind == "memoised":
+        return is_bound(distribution.first)
+    return kind in KNOWN["certificates"]["bounds"]["distributions"]
+
+
+def _named(name: str) -> str:
+    """The name of a field, in which version 0.2 wrote =answered for =response."""
+    return name.replace("=answered", "=response")
+
+
+def _settings(mechanism: Any) -> Any:
+    """A mechanism of a file of version 0.2 without what the integers determine."""
+    if isinstance(mechanism, str):
+        return mechanism
+    data = {key: value for key, value in mechanism.items() if key not in DESIGNED}
+    if isinstance(data.get("strategy"), list):
+        data["strategy"] = "given"
+    if isinstance(data.get("first"), dict):
+        data["first"] = data["first"]["name"]
+    return data if len(data) > 1 else data["name"]
+
+
+def _distribution(channel: Any) -> Plain | None:
+    """The integers of a channel of version 0.2 as format 1 writes them; None of baselines."""
+    data = channel.law()
+    kind = data.pop("law")
+    if kind == "geometric":
+        return {"kind": kind, **data}
+    if kind == "table":
+        return {"kind": kind, "weights": data["weights"]}
+    if kind == "response":
+        return {"kind": "randomized-response", **data}
+    if kind == "threshold":
+        return {"kind": kind, "size": data["size"], "flips": [[data["flip"], data["bits"]]]}
+    if kind == "unary":
+        return {"kind": kind, "own": _runs(data["own"]), "other": _runs(data["other"])}
+    if kind == "matrix":
+        rows = zip(data["rows"], channel.noises, strict=True)
+        return {"kind": kind, "rows": [_row(row, noise.size) for row, noise in rows]}
+    if kind == "memoised":
+        first, second = (_distribution(part) for part in (channel.first, channel.second))
+        return {"kind": kind, "first": first, "second": second}
+    if kind == "lazy":
+        noise = {key: value for key, value in data["of"].items() if key != "law"}
+        return {"kind": "lazy-geometric", "keep": data["keep"], "end": data["end"], **noise}
+    if kind == "shapes":
+        return {"kind": "extremal", **{key: data[key] for key in ("depths", "tops", "fall")}}
+    if kind == "shaped":
+        lengths = [len(data["depths"][0])]
+        return {"kind": "additive", "sizes": [data.pop("size")], "lengths": lengths, **data}
+    if kind == "cells":
+        found = _distribution(channel.one)
+        if found is not None and found["kind"] == "additive":
+            found |= {"sizes": data["sizes"], "lengths": list(channel.one.lengths)}
+        return found
+    return None
+
+
+def _runs(values: Sequence[Any]) -> list[list[Any]]:
+    return [[value, len(list(group))] for value, group in groupby(values)]
+
+
+def _row(row: Plain, size: int) -> Plain:
+    runs = [list(pair) for pair in zip(row["runs"][::2], row["runs"][1::2], strict=True)]
+    noise = {key: row[key] for key in ("low", "zero", "digits", "block")}
+    return {"entries": runs, "size": size, **noise}
 
 
 def _with_unit(attribute: Plain) -> Plain:

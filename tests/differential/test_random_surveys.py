@@ -2,7 +2,7 @@
 
 import pytest
 from cases import cases
-from compare import differences, first_difference, outcomes
+from compare import agreed, differences, first_difference, outcomes
 from hypothesis import HealthCheck, given, settings
 from systems import Current, Version02
 
@@ -12,15 +12,20 @@ pytest.importorskip("metricldp_oracle", reason="run make oracle")
 def check(case):
     """Compare design, distributions, certificate, reports, marginal tables and estimates."""
     oracle, current = Version02("metricldp_oracle"), Current()
+    stated, case = case["spec"], agreed(case)
     try:
-        design = oracle.export(oracle.design(case["spec"]))
+        designed = oracle.design(case["spec"])
     except oracle.invalid:
         with pytest.raises(current.invalid):
             current.design(case["spec"])
         return
-    again = current.export(current.design(case["spec"]))
+    design = oracle.export(designed)
+    survey = current.design(case["spec"])
+    again = current.export(survey)
     assert again == design, first_difference(design, again)
-    expected, actual = outcomes(oracle, case, design), outcomes(current, case, design)
+    assert current.design(stated).fingerprint == survey.fingerprint
+    expected = outcomes(oracle, case, designed)
+    actual = outcomes(current, case, current.load(design), expected["payloads"])
     wrong = list(differences(case, expected, actual))
     assert not wrong, "\n".join(wrong)
 

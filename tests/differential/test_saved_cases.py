@@ -2,14 +2,16 @@
 
 import pytest
 from compare import differences, first_difference, outcomes
-from saved import COUNT, load, subjects
+from saved import COUNT, collected, load, subjects
 from systems import Current
 
 
 def test_package_agrees_with_every_saved_case():
     system, wrong, number = Current(), [], 0
     for case in load():
-        actual = outcomes(system, case, case["design"])
+        survey = system.load(case["design"])
+        assert system.export(survey) == case["design"]
+        actual = outcomes(system, case, survey, collected(case))
         wrong += [
             f"case {number}: {line}"
             for line in differences(case, case["results"], actual, same_machine=False)

@@ -14,7 +14,7 @@ import metricldp as mldp
 from metricldp import Categorical, Continuous, Integer, Ordinal, QueryError, Survey, Weight
 from metricldp.answers.conditions import attributes_in
 from metricldp.answers.queries import parse, parse_all
-from metricldp.attributes.answered import answered
+from metricldp.attributes.answered import response_of
 from metricldp.estimate.source import MAX_LENGTH, Source
 
 SURVEY = Survey.design(
@@ -242,7 +242,7 @@ def test_range_with_two_ends_has_one_note():
 
 def test_query_about_an_optional_attribute_is_about_those_who_responded():
     queries = parse_all(SURVEY, "region == 'north' or age == 1", "income")
-    assert all(answered("income") in query.functions for query in queries)
+    assert all(response_of("income") in query.functions for query in queries)
     with pytest.raises(QueryError, match="exclude each other"):
         parse_all(SURVEY, "income is None", "income")
 

@@ -97,7 +97,7 @@ def test_table_of_a_survey_states_the_guarantees():
     assert any(f"Survey {survey.fingerprint[:16]}" in line for line in found)
     assert "age: whole numbers from 0 to 99; mechanism additive" in found
     assert any(line.startswith("pay: 0 to 100 in 10 bins, optional") for line in found)
-    assert "It is sent without protection." in found
+    assert "The value is sent without protection." in found
     whole = [one for one in found if one.startswith("All attributes together: ")]
     assert whole and whole[0] in words(survey.tally([]))
     assert f"Tally of 0 reports to survey {survey.fingerprint[:16]}" in words(survey.tally([]))

@@ -1,7 +1,7 @@
 """`make fuzz`: feed the package what nobody should send, and see that it refuses in one line.
 
     python tests/fuzz                        every target for half a minute
-    python tests/fuzz --full                 10^7 reports, 10^6 surveys, 10^4 files, 10^6 conditions
+    python tests/fuzz --full                 10^7 reports, 10^4 files, 10^6 of the others
     python tests/fuzz surveys --cases 50000  one target, so many cases
     python tests/fuzz surveys --seed 7 --block 12   one block again: each failure names its own
 
@@ -28,6 +28,7 @@ TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "fuzz")]
 
 import conditions  # noqa: E402
+import manifests  # noqa: E402
 import report_bytes  # noqa: E402
 import report_files  # noqa: E402
 import survey_files  # noqa: E402
@@ -36,10 +37,11 @@ from fuzzing import Failure, coins_for, limit_memory  # noqa: E402
 TARGETS = {
     "reports": report_bytes,
     "surveys": survey_files,
+    "manifests": manifests,
     "parquet": report_files,
     "where": conditions,
 }
-FULL = {"reports": 10**7, "surveys": 10**6, "parquet": 10**4, "where": 10**6}
+FULL = {"reports": 10**7, "surveys": 10**6, "manifests": 10**6, "parquet": 10**4, "where": 10**6}
 STATE = TESTS.parent / ".fuzz.json"
 
 

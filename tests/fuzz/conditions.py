@@ -42,7 +42,7 @@ def tally():
 
 
 NAMES = ["age", "flag", "income", "region", "mood", "height", "w", "größe", "Age", " age "]
-NAMES += ["region=answered", "age=answered", "`age`", "`größe`", "``", "`no such name`", "class"]
+NAMES += ["region=response", "age=response", "`age`", "`größe`", "``", "`no such name`", "class"]
 VALUES = ["0", "18", "29", "99", "100", "-1", "1e3", "1e400", "nan", "inf", "-0", "0x10", "1_0"]
 VALUES += ["18.5", "'north'", '"bad"', "'good'", "'a,b'", "'1..2'", "True", " 7 ", "９", "١", "1j"]
 VALUES += ["9" * 5000, "\x00", "None", "¼", "1e-320", "'\ud800'", "+5", "2.0", "1,5", "...", "b'x'"]

@@ -15,10 +15,9 @@ WHERES = [
     {"region": [np.array([], dtype=float), np.nan]},
 ]
 
-SURVEYS = [
+SPECS = [
     # The canonical text of a law with a million bits took four seconds, each time.
     {
-        "metricldp": 2,
         "attributes": {
             "x": {
                 "kind": "integer",
@@ -31,7 +30,6 @@ SURVEYS = [
     },
     # Two numbers of a million digits were divided, to find that the ratio is below 2.
     {
-        "metricldp": 2,
         "attributes": {
             "x": {
                 "kind": "integer",
@@ -44,7 +42,6 @@ SURVEYS = [
     },
     # A workload beside its patterns was not looked at, and was no number for canonical text.
     {
-        "metricldp": 2,
         "attributes": {
             "x": {
                 "kind": "integer",
@@ -53,7 +50,7 @@ SURVEYS = [
                 "epsilon": 1,
                 "within": 2,
                 "mechanism": {
-                    "name": "shaped",
+                    "name": "additive",
                     "workload": 9007199254740993,
                     "patterns": ["0011221100"],
                 },
@@ -62,13 +59,18 @@ SURVEYS = [
     },
     # A smallest distance that is no float, and one that was asked for while it was being made.
     {
-        "metricldp": 2,
         "attributes": {
-            "x": {"kind": "integer", "low": 0, "high": 4, "epsilon": 1, "per": 1e-320, "cap": 2}
+            "x": {
+                "kind": "integer",
+                "low": 0,
+                "high": 4,
+                "epsilon": 1,
+                "per": 1e-320,
+                "max_epsilon": 2,
+            }
         },
     },
     {
-        "metricldp": 2,
         "attributes": {
             "x": {
                 "kind": "integer",
@@ -76,13 +78,12 @@ SURVEYS = [
                 "high": 7,
                 "epsilon": 1,
                 "metric": {"kind": "relative", "by": 0.5},
-                "cap": 0.01,
+                "max_epsilon": 0.01,
             }
         },
     },
     # Windows so narrow that their number is beyond 64 bits.
     {
-        "metricldp": 2,
         "attributes": {
             "x": {"kind": "continuous", "edges": [0, 1, 2.5, 10], "epsilon": 1, "within": 1e-300}
         },

@@ -22,6 +22,7 @@ from metricldp import (
 )
 from metricldp.coins.stream import Randomness
 from metricldp.design.registry import every_mechanism
+from metricldp.reports.arrow import column_of
 from metricldp.reports.bytes import header, pack, packed_size, unpack
 
 AT_ONCE = 2000
@@ -124,7 +125,7 @@ def _shape(survey):
 
 
 def well_formed(survey, blob):
-    """The rules of docs/formats-files.md, read again from the start, in plain integers."""
+    """The rules of docs/specification.md, read again from the start, in plain integers."""
     start, size, fields = _shape(survey)
     if type(blob) is not bytes or len(blob) != size or not blob.startswith(start):
         return False
@@ -174,7 +175,7 @@ def supported(survey, blob):
         if not any(channel.probability(x, column[0]) > 0 for x in range(channel.size)):
             return False
     for each in survey.blocks.values():
-        row = {part: int(table[name][0].as_py()) for part, name in each.columns.items()}
+        row = {part: int(table[column_of(name)][0].as_py()) for part, name in each.columns.items()}
         if not any(each.channel.probability(x, row) > Fraction(0) for x in np.ndindex(each.sizes)):
             return False
     return True

@@ -7,40 +7,51 @@ import json
 import math
 import tempfile
 from functools import cache
-from pathlib import Path
 
 from fuzzing import Wrong, tried
 
-from metricldp import Integer, Survey
+from metricldp import (
+    Categorical,
+    Continuous,
+    Integer,
+    Ordinal,
+    SensitiveSet,
+    Survey,
+    SurveySpec,
+    Weight,
+)
+from metricldp.design.registry import BUILT_IN
 from metricldp.survey import files
 
-VECTORS = Path(__file__).parents[2] / "vectors"
 AT_ONCE = 500
-_LONGEST = 700
-"""Letters of the surveys that are changed."""
 _PROVED = 60
 """One in so many surveys that are accepted is proved, if it is small."""
 
 
 @cache
-def real():
-    """Surveys that are good, as data."""
-    found = []
-    for path in sorted(VECTORS.glob("*.json")):
-        for entry in json.loads(path.read_text("utf-8")).get("surveys", ()):
-            if len(json.dumps(entry["survey"])) < _LONGEST:
-                found.append(entry["survey"])
-    auto = {"kind": "integer", "low": 0, "high": 9, "epsilon": 1, "mechanism": "auto"}
-    bins = {"kind": "continuous", "low": 0, "high": 1, "bins": "auto", "epsilon": 1}
-    found += [{"metricldp": 2, "attributes": {"x": auto}}] * 5
-    found += [{"metricldp": 2, "attributes": {"x": bins}}] * 5
-    return found
+def designed():
+    """Small surveys with every mechanism and every kind of attribute."""
+    x, y = (Integer(0, n, epsilon=1, within=1) for n in (1, 2))
+    more = [
+        {"c": Categorical(list("abc"), epsilon=1, metric=SensitiveSet(["a"]), optional=True)},
+        {"b": Continuous(edges=[0, 1, 5], epsilon=1, within=2), "w": Weight(-1, 2)},
+        {"r": Continuous(0, 1, points=4, epsilon=2, rounding="stochastic", per=1)},
+        {"o": Ordinal(["no", "yes"], epsilon=1), "v": Weight(0, 1, private=True, epsilon=1)},
+    ]
+    kinds = [mechanism.name for mechanism in BUILT_IN.values()]
+    more += [{"x": Integer(0, 4, epsilon=1, per=1, mechanism=kind)} for kind in kinds]
+    groups = [{("x", "y"): kind} for kind in ("additive", "tight-constraints", "extremal")]
+    specs = [*map(SurveySpec, more), *(SurveySpec({"x": x, "y": y}, joint=each) for each in groups)]
+    return [Survey.design(spec) for spec in specs]
 
 
 @cache
-def compiled():
-    """The loops that search are compiled once on a machine; no case is to blame for that."""
-    Survey.design({"x": Integer(0, 4, epsilon=1, within=2, mechanism="extremal")})
+def real():
+    """Valid surveys and specs as data."""
+    auto = {"kind": "integer", "low": 0, "high": 9, "epsilon": 1, "mechanism": "auto", "per": 1}
+    bins = {"kind": "continuous", "low": 0, "high": 1, "bins": "auto", "epsilon": 1, "per": 1}
+    specs = [{"attributes": {"x": attribute}} for attribute in (auto, bins)]
+    return [survey.to_dict() for survey in designed()] + specs
 
 
 NUMBERS = [0, 1, -1, 2, 3, 7, 64, 100, 0.5, 1e-5, 1e-12, 1e-320, 1e308, -1e308, math.inf, -math.inf]
@@ -58,80 +69,22 @@ NUMBERS += [
     1000,
     20,
 ]
-TEXTS = ["", "x", "auto", "integer", "response", "unary", "matrix", "geometric", "threshold", "inf"]
-TEXTS += [
-    "nan",
-    "1/3",
-    "7/0",
-    "haar",
-    "hio",
-    "planar-laplace",
-    "hierarchy-3",
-    "hierarchy-0",
-    "9" * 400,
-]
-TEXTS += ["ranges", "prefixes", "values", "identity", "hierarchy", "graph", "tree", "table", "\x00"]
-TEXTS += [
-    "shaped",
-    "tents",
-    "plane",
-    "sum",
-    "given",
-    "0011221100",
-    "sensitive",
-    "capped",
-    "within",
-    "ring",
-    "a\nb",
-    "ü😀",
-    "\ud800",
-    "=",
-    "+",
-    " ",
-    "x=answered",
-]
-KEYS = [
-    "kind",
-    "low",
-    "high",
-    "epsilon",
-    "per",
-    "bins",
-    "points",
-    "levels",
-    "categories",
-    "private",
-]
-KEYS += [
-    "metric",
-    "mechanism",
-    "name",
-    "p",
-    "edges",
-    "optional",
-    "workload",
-    "strategy",
-    "epsilons",
-]
-KEYS += [
-    "within",
-    "cap",
-    "cyclic",
-    "patterns",
-    "around",
-    "shapes",
-    "tops",
-    "reach",
-    "bits",
-    "branching",
-    "consistent",
-    "attributes",
-    "joint",
-    "metricldp",
-    "",
-    "x",
-    "of",
-]
+_TEXTS = """
+x auto integer continuous ordinal categorical weight randomized-response unary matrix geometric
+threshold additive tight-constraints extremal memoised table stochastic inf nan 1/3 7/0 haar hio
+planar-laplace hierarchy-3 hierarchy-0 ranges prefixes values identity hierarchy graph tree uniform
+line grid plane sum given 0011221100 sensitive-set distance-matrix lazy-geometric = + x=response
+0000000000000000 0000000000000001 8000000000000000 ffffffffffffffff
+"""
+TEXTS = [*_TEXTS.split(), "", " ", "a\nb", "ü😀", "\ud800", "\x00", "9" * 400]
+_KEYS = """
+kind low high epsilon per bins points levels categories private metric mechanism name p edges
+optional workload strategy epsilons within max_epsilon cyclic patterns around shapes tops reach bits
+branching consistent attributes groups x+y norm metricldp distribution response presentation x of
+size keep flips own other zero digits block first second rows entries weights sizes lengths depths
+fall fields domains names step pairs steps cap width ring ratio
+"""
+KEYS = _KEYS.split()
 
 
 def value(random, depth=0):
@@ -149,8 +102,8 @@ def value(random, depth=0):
     return {random.choice(KEYS): value(random, depth + 1) for _ in range(random.choice([1, 2]))}
 
 
-def changed(random, data):
-    """The same with something else in some place."""
+def changed(random, data, valid):
+    """The same with something else in some place, also from other valid data."""
     data = copy.deepcopy(data)
     for _ in range(random.choice([1, 1, 1, 2, 4])):
         places = list(_places(data))
@@ -168,7 +121,7 @@ def changed(random, data):
         elif how == 3 and isinstance(inside, list):
             inside.insert(random.randrange(len(inside) + 1), copy.deepcopy(inside[key]))
         elif how == 4:
-            _, other = random.choice(list(_pairs(random.choice(real()))))
+            _, other = random.choice(list(_pairs(random.choice(valid))))
             inside[key] = copy.deepcopy(other)
         elif how == 5 and isinstance(inside[key], int | float):
             inside[key] = _moved(random, inside[key])
@@ -204,7 +157,7 @@ def text(random):
     form = random.choice(["toml", "json"])
     data = random.choice(real())
     if random.random() < 0.85:
-        data = changed(random, data)
+        data = changed(random, data, real())
     try:
         said = files.to_json(data) if form == "json" else files.to_toml(data)
     except Exception:  # what is no survey need not be writable
@@ -238,13 +191,12 @@ def _scrambled(random, said):
 
 
 def block(random, where):
-    compiled()
     wrong = []
     for k in range(AT_ONCE):
         if random.random() < 0.02:
             case = random.randbytes(random.randrange(200))
         elif random.random() < 0.1:
-            case = changed(random, random.choice(real()))
+            case = changed(random, random.choice(real()), real())
         else:
             case = text(random)
         prove = random.randrange(_PROVED) == 0
@@ -265,6 +217,11 @@ def one(case, prove=False):
     elif isinstance(case, tuple):
         form, said = case
         survey = Survey.from_json(said) if form == "json" else Survey.from_toml(said)
+    elif isinstance(case, dict) and "metricldp" not in case:
+        spec = SurveySpec.from_dict(case)
+        if SurveySpec.from_dict(spec.to_dict()) != spec:
+            raise Wrong("a spec is another when it is written and read")
+        return
     else:
         survey = Survey.from_dict(case)
     fingerprint = survey.fingerprint
@@ -273,4 +230,4 @@ def one(case, prove=False):
             raise Wrong("a survey is another when it is saved and loaded")
     small = survey.report_bits < 64 and all(a.size < 20 for a in survey.attributes.values())
     if prove and small and not survey.certify().holds:
-        raise Wrong("a survey is accepted that breaks its promise")
+        raise Wrong("a survey is accepted that breaks its guarantee")

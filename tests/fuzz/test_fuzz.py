@@ -4,6 +4,7 @@ import time
 
 import conditions
 import corpus
+import manifests
 import pytest
 import report_bytes
 import report_files
@@ -11,7 +12,10 @@ import survey_files
 from fuzzing import TooLongError as TooLong
 from fuzzing import Wrong, coins_for, limited, tried
 
-BLOCKS = {report_bytes: 25, survey_files: 4, report_files: 2, conditions: 6}
+from metricldp import Survey, SurveySpec
+from metricldp_core import verify
+
+BLOCKS = {report_bytes: 25, survey_files: 4, manifests: 4, report_files: 2, conditions: 6}
 
 
 @pytest.mark.parametrize("target", BLOCKS, ids=lambda target: target.__name__)
@@ -27,10 +31,14 @@ def test_conditions_of_before(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", corpus.SURVEYS, ids=range(len(corpus.SURVEYS)))
-def test_surveys_of_before(case):
-    survey_files.compiled()
-    assert tried("surveys", "", case, lambda: survey_files.one(case)) is None
+@pytest.mark.parametrize("case", corpus.SPECS, ids=range(len(corpus.SPECS)))
+def test_specs_of_before(case):
+    survey_files.designed()  # compiles the loops that search; no case is to blame for that
+
+    def design():
+        survey_files.one(Survey.design(SurveySpec.from_dict(case)).to_dict())
+
+    assert tried("surveys", "", case, design) is None
 
 
 # The fuzzer itself ------------------------------------------------------------------------------
@@ -79,6 +87,15 @@ def test_a_decoder_that_takes_too_much_is_noticed(monkeypatch):
 def _tidied(survey, blob):
     padding = 8 * (len(blob) - 17) - survey.report_bits
     return blob[:-1] + bytes([blob[-1] & 0xFF >> padding])
+
+
+def test_a_proof_that_accepts_everything_is_noticed(monkeypatch):
+    """A negative control."""
+    (text, *_) = (text for text in manifests.real() if '"epsilon":"1"' in text)
+    text = text.replace('"epsilon":"1"', '"epsilon":"1/9"')
+    assert tried("manifests", "", (), lambda: manifests.one(text)) is None
+    monkeypatch.setattr(verify.Certificate, "holds", True)
+    assert "exceed their distance" in str(tried("manifests", "", (), lambda: manifests.one(text)))
 
 
 def test_the_rules_are_those_of_the_law():

@@ -23,10 +23,10 @@ from fractions import Fraction
 import numpy as np
 
 from metricldp.basics.errors import QueryError
-from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
 from metricldp.channels import Channel, Floats
 from metricldp.channels.table import Table
 from metricldp.lab.peers.waves import wave
+from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 _HYBRID_FROM = Fraction("0.61")
 _STRAIGHT = 1e-9
@@ -58,23 +58,23 @@ class MeanTable(Table):
 
 def duchi(size: int, epsilon: Fraction) -> MeanTable:
     """One of two numbers beyond both ends."""
-    rows, numbers = _two_numbers(size, epsilon, ONE)
+    rows, numbers = _two_numbers(size, epsilon, WORD)
     return _table(rows, numbers)
 
 
 def piecewise(size: int, epsilon: Fraction) -> MeanTable:
     """A number near the own one, or any other of an interval around all of them."""
-    rows, numbers = _pieces(size, epsilon, ONE)
+    rows, numbers = _pieces(size, epsilon, WORD)
     return _table(rows, numbers)
 
 
 def hybrid(size: int, epsilon: Fraction) -> MeanTable:
     """Either of the two; which, is drawn without looking at the value."""
-    share = floor_of((1 - exp_bounds(-epsilon / 2)[0]) * ONE)
+    share = floor_of((1 - exp_bounds(-epsilon / 2)[0]) * WORD)
     if epsilon <= _HYBRID_FROM:
         return duchi(size, epsilon)
     near, near_numbers = _pieces(size, epsilon, share)
-    far, far_numbers = _two_numbers(size, epsilon, ONE - share)
+    far, far_numbers = _two_numbers(size, epsilon, WORD - share)
     rows = [one + other for one, other in zip(near, far, strict=True)]
     return _table(rows, near_numbers + far_numbers)
 

@@ -20,6 +20,7 @@ from metricldp import (
     Integer,
     InvalidSpecError,
     Lp,
+    Matrix,
     Ordinal,
     QueryError,
     Randomness,
@@ -102,7 +103,7 @@ def test_a_plug_in_takes_part_by_itself(monkeypatch):
     everybody.cache_clear()
     try:
         found = [c.title for c in everybody() if c not in before]
-        assert found[:2] == ["shaped noise over cells", "blurry response"]
+        assert found[:2] == ["additive noise over cells", "blurry response"]
     finally:
         everybody.cache_clear()
     assert in_table_2() == before
@@ -142,7 +143,9 @@ def told_apart(channel, attribute):
     """The loss of the integers between neighbours, and between any two: both at the worst."""
     pairs = list(permutations(range(channel.size), 2))
     near = [p for p in pairs if abs(p[0] - p[1]) == 1 or isinstance(attribute, Categorical)]
-    return [max(math.log(channel.worst_ratio(*pair)) for pair in some) for some in (near, pairs)]
+    return [
+        max(math.log(channel.distribution.ratio(*pair)) for pair in some) for some in (near, pairs)
+    ]
 
 
 @pytest.mark.parametrize("attributes", PROMISES.values(), ids=PROMISES)
@@ -159,7 +162,7 @@ def test_two_columns_of_privacy(attributes):
             if not entry.contender.plain:
                 (block,) = entry.survey.blocks.values()
                 ends = (0,) * len(block.sizes), tuple(size - 1 for size in block.sizes)
-                near = max(pair.loss for pair in proof.pairs)
+                near = max(pair.loss for pair in proof.core.pairs)
                 far = math.log(block.channel.worst_ratio(*ends))
         assert near <= entry.step + 1e-12
         assert far <= entry.width + 1e-12
@@ -186,8 +189,8 @@ def test_what_is_said_to_keep_the_metric_keeps_it(oracle):
     smallest = min(a.distances.smallest(a.size) for a in UNEQUAL.values())
     entry = found[SAME, one]
     (proof,) = certify(entry.survey).proofs
-    assert max(pair.allowed for pair in proof.pairs) <= smallest
-    assert all(pair.holds for pair in proof.pairs)
+    assert max(pair.limit.allowed for pair in proof.core.pairs) <= smallest
+    assert all(pair.holds for pair in proof.core.pairs)
     assert entry.step == entry.width == pytest.approx(0.25)
     loose = {title: e.step for (group, title), e in found.items() if group == LOOSE}
     assert loose[one] == pytest.approx(0.5)
@@ -201,7 +204,7 @@ def test_every_product_that_is_said_to_keep_the_metric_keeps_it():
                 for name, channel in entry.survey.channels.items():
                     promised = attributes[name].distances
                     for x, other in permutations(range(channel.size), 2):
-                        loss = math.log(channel.worst_ratio(x, other))
+                        loss = math.log(channel.distribution.ratio(x, other))
                         assert loss <= promised.distance(x, other) + 1e-12
 
 
@@ -759,7 +762,7 @@ def test_what_is_left_out():
 
 def test_what_is_not_compared(tmp_path):
     people = people_file(tmp_path / "people.csv", 5)
-    with pytest.raises(QueryError, match="at least one question, not 0"):
+    with pytest.raises(QueryError, match="at least one query, not 0"):
         compare(SURVEY, people, queries=0)
     with pytest.raises(QueryError, match=r"the norm p = 2 cannot be compared"):
         compare(Survey.design(SurveySpec(SURVEY.attributes, metric=Lp(2))), people)
@@ -771,6 +774,30 @@ def test_a_matrix_of_ones_own_keeps_its_plan():
     assert group == OWN
     assert entry.survey == survey
     assert len(others) >= 3
+
+
+def test_survey_from_a_file_is_compared_with_its_own_integers():
+    """The file has no rows of a strategy, losses of bits or depths beside them."""
+    rows = Matrix(strategy=[[1, 0, 0], [2, 1, 0], [0, 1, 0]])
+    bits = {"name": "unary", "bits": [[0.1, 0.2], [0.2, 0.1]]}
+    survey = Survey.design(
+        SurveySpec(
+            {
+                "age": Integer(0, 2, epsilon=1, mechanism=rows, per=1),
+                "sex": Categorical(["f", "m"], epsilon=1, mechanism=bits, optional=True),
+                **{name: Integer(0, 2, epsilon=1, within=1) for name in "xy"},
+            },
+            joint={("x", "y"): "additive"},
+        )
+    )
+    again = Survey.from_toml(survey.to_toml())
+    for attributes in (again.attributes, {"x": again.attributes["x"]}):
+        asked = {name: a for name, a in attributes.items() if not a.asks_whether}
+        (_, entry), *_ = taking_part(asked, again)
+        for name, channel in entry.survey.channels.items():
+            assert channel.distribution == again.channels[name].distribution
+        blocks = (one.blocks["x+y"].channel for one in (entry.survey, again))
+        assert next(blocks).distribution == next(blocks).distribution
 
 
 # The command

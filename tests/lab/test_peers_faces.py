@@ -9,11 +9,11 @@ import pytest
 
 from checks import assert_mean
 from metricldp import Categorical, Integer, InvalidSpecError, Lp, Randomness, Survey, SurveySpec
-from metricldp.basics.exact import at_most_exp
 from metricldp.coins.noise import GeometricNoise
-from metricldp.coins.tape import Tape
 from metricldp.lab.peers.faces import Faces
 from metricldp.lab.peers.joint import LaplaceFaces
+from metricldp_core.exact import at_most_exp
+from metricldp_core.random_words import Words
 
 SIZES = [(5,), (2, 2), (4, 3), (3, 7), (2, 3, 2)]
 each = pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -153,7 +153,7 @@ def test_both_samplers_without_noise_say_who_is_below():
         expected = [channel.reach + all(map(int.__le__, x, c)) for c in corners]
         columns = channel.encode([np.array([place]) for place in x], Randomness.seeded(3))
         assert [int(column[0]) for column in columns.values()] == expected
-        assert list(channel.draw(x, Tape(Randomness.seeded(4)))) == expected
+        assert list(channel.draw(x, Words(Randomness.seeded(4).draw))) == expected
 
 
 def test_counts_are_right_on_average_and_as_uncertain_as_said():

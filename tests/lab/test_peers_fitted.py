@@ -9,13 +9,13 @@ from tests.lab.test_peers_waves import ADULT_AGES, half_ranges
 
 from checks import squared_errors_p_value
 from metricldp import Integer, InvalidSpecError
-from metricldp.basics.exact import ONE
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.fitted import fitted
 from metricldp.lab.peers import pripl
 from metricldp.lab.peers.grids import Grids, _agree, collected, granularities, noisy_shares
 from metricldp.lab.peers.pripl import Node, fitted_pieces, pripl_tree
 from metricldp.lab.peers.unary import UnaryOptimised
+from metricldp_core.exact import WORD
 
 # Noise
 
@@ -25,7 +25,7 @@ def test_cells_have_the_noise_of_optimised_unary_encoding():
     counts, people, epsilon = np.array([0, 20, 300, 1000]), 1000, 1.0
     own, other = 0.5, 1 / (math.e + 1)
     channel = UnaryOptimised.for_epsilon(4, 1)
-    assert (channel.own[0] / ONE, channel.other[0] / ONE) == pytest.approx((own, other))
+    assert (channel.own[0] / WORD, channel.other[0] / WORD) == pytest.approx((own, other))
     noise = counts * own * (1 - own) + (people - counts) * other * (1 - other)
     variances = noise / (people * (own - other)) ** 2
     rng = np.random.default_rng(1)

@@ -8,10 +8,8 @@ import pytest
 from scipy import stats
 from scipy.linalg import hadamard, null_space
 
-from checks import EveryCoin, assert_mean, exact_law, sampled_law, total_error
+from checks import EveryCoin, assert_mean, exact_law, prove, sampled_law, total_error
 from metricldp import Categorical, Integer, InvalidSpecError, QueryError, Randomness, Survey
-from metricldp.basics.exact import ONE
-from metricldp.coins.tape import Tape
 from metricldp.design.registry import build
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hierarchy import Hierarchy, PlainHierarchy
@@ -19,7 +17,8 @@ from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
 from metricldp.lab.peers.levels import OneLevel
 from metricldp.lab.peers.walsh import odd, transform
 from metricldp.metrics import Uniform
-from metricldp.survey.certify import prove
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 
 NAMES = ("hierarchy-2", "hierarchy-3", "hierarchy-16", "hierarchy-2-plain", "hierarchy-3-plain")
 EVERY = (*NAMES, "haar")
@@ -196,11 +195,11 @@ def _branching(channel):
 @pytest.mark.parametrize("size", [2, 9, 257])
 def test_without_noise_both_ways_send_true_signs(name, size):
     channel = built(name, size, 64)
-    tape = Tape(Randomness.seeded(4))
+    words = Words(Randomness.seeded(4).draw)
     for x in {0, 1, size // 2, size - 1}:
         for report in (
             *channel.encode(np.full(50, x), Randomness.seeded(x)),
-            channel.blur(x, tape),
+            channel.distribution.draw(x, words),
         ):
             assert channel.probability(x, np.asarray(report)) > Fraction(1, 1 << 20)
 
@@ -487,7 +486,7 @@ def test_what_no_device_sends_is_refused(branching, size):
 def fourth_moments(channel, f):
     """E[(F - f(x))^4 | x] from the cumulants of the bits, level by level."""
     written, size = channel.write(f), channel.size
-    q, levels = channel.other / ONE, len(channel.counts)
+    q, levels = channel.other / WORD, len(channel.counts)
     found = np.zeros(size)
     for width, weights in zip(channel.widths, written.weights, strict=True):
         a = levels * weights / (0.5 - q)

@@ -14,8 +14,8 @@ from scipy import optimize, stats
 from checks import ORACLES, PEERS, EveryCoin, exact_law, sampled_law
 from metricldp import Categorical, Integer, Randomness, Survey
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import ONE
 from metricldp.channels import Response
+from metricldp.channels.plain_data import plain_data
 from metricldp.design.registry import mechanism
 from metricldp.lab.peers import subset
 from metricldp.lab.peers.hadamard import Hadamard
@@ -28,6 +28,7 @@ from metricldp.lab.peers.histogram import (
 )
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 from metricldp.lab.peers.walsh import transform
+from metricldp_core.exact import WORD
 
 EPSILONS = [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4)]
 each_epsilon = pytest.mark.parametrize("epsilon", EPSILONS, ids=float)
@@ -141,7 +142,7 @@ def test_summing_costs_less_than_published_by_one_part_in_size():
 
 def test_thresholds_throw_a_part_of_epsilon_away():
     """What the page says of it: the bits of epsilon 1 keep 0.896."""
-    loss = math.log(HistogramThreshold.for_epsilon(10, Fraction(1)).worst_ratio(0, 1))
+    loss = math.log(HistogramThreshold.for_epsilon(10, Fraction(1)).distribution.ratio(0, 1))
     assert loss == pytest.approx(0.896, abs=5e-4)
 
 
@@ -158,7 +159,7 @@ def meetings(channel, values, polynomials):
 
 @pytest.mark.parametrize(("size", "buckets"), [(3, 2), (4, 3), (5, 5), (7, 4)])
 def test_any_three_values_are_hashed_independently(size, buckets):
-    channel = LocalHashing(size, buckets, ONE // 2)
+    channel = LocalHashing(size, buckets, WORD // 2)
     prime = channel.prime
     sizes = np.bincount(np.arange(prime) % buckets, minlength=buckets)
     expected = np.einsum("i,j,k->ijk", sizes, sizes, sizes)
@@ -168,7 +169,7 @@ def test_any_three_values_are_hashed_independently(size, buckets):
 
 def test_straight_lines_would_not_do():
     """The broken twin: pairs meet alike on lines, triples do not."""
-    channel = LocalHashing(7, 3, ONE // 2)
+    channel = LocalHashing(7, 3, WORD // 2)
     lines = range(channel.prime**2)
     pairs = {meetings(channel, pair, lines).tobytes() for pair in permutations(range(7), 2)}
     triples = {meetings(channel, three, lines).tobytes() for three in permutations(range(7), 3)}
@@ -232,7 +233,7 @@ class BucketBare(LocalHashing):
     """The bucket is sent as it is."""
 
     def encode(self, positions, randomness):
-        return LocalHashing(self.size, self.buckets, ONE).encode(positions, randomness)
+        return LocalHashing(self.size, self.buckets, WORD).encode(positions, randomness)
 
 
 def test_broken_samplers_are_caught_on_every_coin():
@@ -259,7 +260,7 @@ def test_hadamard_of_thousands_of_values():
     column = channel.encode(positions, Randomness.seeded(1))
     rows = positions + 1
     agree = int((np.bitwise_count(rows & column.astype(np.int64)) % 2 == 0).sum())
-    chance = stats.binomtest(agree, 3000, channel.keep / ONE).pvalue
+    chance = stats.binomtest(agree, 3000, channel.keep / WORD).pvalue
     assert chance > 1e-9
     function = (np.arange(4096.0) < 700)[None]
     means = channel.mean(channel.coefficients(function))
@@ -357,7 +358,9 @@ def test_a_survey_from_values_to_answers(name, tmp_path):
     survey.save(tmp_path / "survey.toml")
     again = Survey.load(tmp_path / "survey.toml")
     assert again.fingerprint == survey.fingerprint
-    assert again.channels["c"].mechanism == name
+    assert again.mechanisms["c"].name == name
+    distributions = [plain_data(one.channels["c"].distribution) for one in (survey, again)]
+    assert distributions[0] == distributions[1]
     n = 4000
     people = np.array(names)[np.arange(n) % 12]
     tally = again.tally(again.randomize({"c": people}, randomness=Randomness.seeded(30)))
@@ -378,13 +381,13 @@ def test_on_a_line_the_epsilon_of_a_step_is_kept_by_all_pairs(name):
     survey = Survey.design({"v": Integer(0, 4, epsilon=1, per=2, mechanism=name)})
     channel = survey.channels["v"]
     assert survey.certify().holds
-    assert math.log(channel.worst_ratio(0, 4)) <= 0.5
+    assert math.log(channel.distribution.ratio(0, 4)) <= 0.5
 
 
 def test_sets_of_a_million_values_are_not_counted(monkeypatch):
     """How many there are has a million digits; only the ratio of two such numbers is needed."""
     small = subset.SubsetSelection.for_epsilon(7, Fraction(1, 2))
-    assert small.worst_ratio(0, 1) == small._chance(True) / small._chance(False)
+    assert small.distribution.ratio(0, 1) == small._chance(True) / small._chance(False)
 
     def counted(*numbers):
         raise AssertionError(numbers)

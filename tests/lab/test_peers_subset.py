@@ -11,12 +11,12 @@ import pytest
 from checks import EveryCoin, exact_law, sampled_law
 from metricldp import Categorical, Randomness, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE
 from metricldp.channels.conformance import check_channel
 from metricldp.channels.mechanism import ANY_TWO, Simple
 from metricldp.design.registry import build
 from metricldp.lab.peers.subset import SubsetSelection
 from metricldp.metrics import Uniform
+from metricldp_core.exact import WORD
 
 
 @pytest.mark.parametrize("size", [2, 3, 10, 100])
@@ -66,7 +66,7 @@ def test_its_sampler_on_every_coin(ones):
 
 
 def test_every_set_is_listed_and_no_other_is_accepted():
-    field = SubsetSelection(9, 4, ONE // 2).field
+    field = SubsetSelection(9, 4, WORD // 2).field
     listed = np.unpackbits(field.every(), axis=1, count=9, bitorder="little")
     sets = {tuple(np.flatnonzero(row)) for row in listed}
     assert sets == set(combinations(range(9), 4))
@@ -88,10 +88,10 @@ def broken(what, make):
 class FirstDrawn(SubsetSelection):
     """The shuffle draws from the beginning again: some sets come too often."""
 
-    def blur(self, position, tape):
-        keep, moves = tape.toss(self.keep), list(range(1, self.size))
+    def blur(self, position, words):
+        keep, moves = words.below(self.keep), list(range(1, self.size))
         for k in range(self.ones):
-            drawn = tape.uniform(self.size - 1 - k)
+            drawn = words.uniform(self.size - 1 - k)
             moves[k], moves[drawn] = moves[drawn], moves[k]
         moves[self.ones - 1] *= not keep
         return sum(1 << (position + move) % self.size for move in moves[: self.ones])
@@ -113,7 +113,7 @@ def test_broken_twins_are_refused():
         return replace(honest, keep=honest.keep + (1 << 30))
 
     broken("loss within the metric", greedy)
-    for what, kind in (("blur", FirstDrawn), ("encode", OwnTwice)):
+    for what, kind in (("draw", FirstDrawn), ("encode", OwnTwice)):
         broken(what, kind.for_epsilon)
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
 from metricldp.channels import Channel, UnaryChannel
 from metricldp.channels.table import Table
+from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 
 def utility_response(size: int, sensitive: Collection[int], epsilon: Fraction) -> Table:
@@ -28,11 +28,11 @@ def utility_response(size: int, sensitive: Collection[int], epsilon: Fraction) -
     it, who report it with e^epsilon c2. Others report themselves with what is left, 1 - s c2.
     """
     most, count = exp_bounds(epsilon)[0], len(sensitive)
-    other = ceil_of(ONE / (count + most - 1))
+    other = ceil_of(WORD / (count + most - 1))
     rows = []
     for x in range(size):
         row = [other if y in sensitive else 0 for y in range(size)]
-        row[x] += ONE - sum(row)
+        row[x] += WORD - sum(row)
         rows.append(row)
     return Table.of(rows)
 
@@ -50,18 +50,13 @@ class UtilityRappor(UnaryChannel):
         times what a zero at that one tells, both at most e^(epsilon/2).
         """
         half = exp_bounds(epsilon / 2)[0]
-        own = floor_of(half / (1 + half) * ONE)
-        bare = floor_of((1 - 1 / half) * ONE)
+        own = floor_of(half / (1 + half) * WORD)
+        bare = floor_of((1 - 1 / half) * WORD)
         return cls(
             size,
             tuple(own if x in sensitive else bare for x in range(size)),
-            tuple(ONE - own if x in sensitive else 0 for x in range(size)),
+            tuple(WORD - own if x in sensitive else 0 for x in range(size)),
         )
-
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        if x != other and not (self.other[x] and self.other[other]):
-            raise CertificateError(f"positions {x} and {other} are told apart for certain")
-        return super().worst_ratio(x, other)
 
 
 def protected_ratio(channel: Channel, sensitive: Collection[int]) -> Fraction:

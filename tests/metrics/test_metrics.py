@@ -23,9 +23,9 @@ from metricldp import (
     Weight,
 )
 from metricldp.attributes.continuous import AutoBins
-from metricldp.basics.exact import as_written, at_most_exp, exp_bounds, log_bounds
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.design.bins import trade_off
+from metricldp_core.exact import at_most_exp, decimal_of, exp_bounds, log_bounds
 
 
 @given(st.floats(1, 50), st.integers(1, 12))
@@ -33,7 +33,7 @@ def test_shares_are_rounded_down_and_tight(p, attributes):
     share = Lp(p).share(attributes)
     assert float(share) == pytest.approx(attributes ** (1 / p - 1), rel=1e-9)
     # share <= D^(1/p - 1) exactly: take logarithms, ln share <= -(1 - 1/p) ln D.
-    power = 1 - 1 / as_written(p)
+    power = 1 - 1 / decimal_of(p)
     assert log_bounds(share)[0] <= -power * log_bounds(Fraction(attributes))[0]
 
 
@@ -63,7 +63,7 @@ def test_the_joint_loss_is_within_the_lp_metric(p):
     for x, other in itertools.product(itertools.product(*grids), repeat=2):
         ratio = math.prod(
             (
-                c.worst_ratio(*v)
+                c.distribution.ratio(*v)
                 for c, v in zip(survey.channels.values(), zip(x, other, strict=True), strict=True)
             ),
             start=Fraction(1),

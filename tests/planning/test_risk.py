@@ -342,7 +342,7 @@ def test_text_and_data(survey):
     assert "exactly, by an adversary with the given prior" in str(
         survey.risk("region", prior=[1, 3])
     )
-    for name in ("age", "region", "rent", "rent=answered", "height", "pay", "load"):
+    for name in ("age", "region", "rent", "rent=response", "height", "pay", "load"):
         found = survey.risk(name)
         assert 0 < found.before < found.after <= found.bound + 1e-12 <= 1 + 1e-12
 
@@ -365,7 +365,7 @@ def test_prior_in_file(survey, tmp_path):
     found = survey.risk("age", prior=prior)
     assert (found.before, found.most_exposed) == (0.5, "10")
     with pytest.raises(QueryError, match="is for attributes"):
-        prior_in_file(survey, ["rent=answered"], path)
+        prior_in_file(survey, ["rent=response"], path)
     with pytest.raises(InvalidValueError, match="age"):
         path.write_text("age\n100")
         prior_in_file(survey, ["age"], path)

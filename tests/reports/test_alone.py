@@ -21,8 +21,9 @@ from metricldp import (
     SurveySpec,
     Weight,
 )
-from metricldp.coins.tape import Tape
-from metricldp.reports.device import Device
+from metricldp_core.device import Device
+from metricldp_core.random_words import Words
+from vectors import report_of
 
 ROOT = Path(__file__).parents[2]
 HEAVY = (
@@ -42,13 +43,14 @@ sys.meta_path.insert(0, Missing())
 REPORT = """
 import json, sys
 from metricldp import Survey
-from metricldp.coins.tape import Tape
-from metricldp.reports.device import Device
+from metricldp_core.random_words import Words
+from metricldp_core.device import Device
 
 path, person, words = json.loads(sys.argv[1])
 survey = Survey.load(path)
 size = len(survey.report(person))
-report = Device(survey).from_tape(person, Tape.of(words))
+device = Device(survey.client_manifest)
+report = device.randomize(device.positions(person), Words.given(words))
 assert len(report) == size
 print(report.hex(), *sorted({name.partition(".")[0] for name in sys.modules}))
 """
@@ -103,7 +105,8 @@ def test_a_report_needs_numpy_and_cryptography_only(agreed, suffix, blocked, tmp
     survey.save(path)
     task = json.dumps([str(path), person, words])
     report, *loaded = run((BLOCKED if blocked else "") + REPORT, task)
-    assert bytes.fromhex(report) == Device(survey).from_tape(person, Tape.of(words))
+    device = Device(survey.client_manifest)
+    assert bytes.fromhex(report) == report_of(device, person, Words.given(words))
     assert not set(HEAVY) & set(loaded)
     assert {"numpy", "cryptography"} <= set(loaded)
 
@@ -153,7 +156,8 @@ def test_a_device_in_an_environment_of_its_own(agreed, tmp_path):
     words = Randomness.seeded(3).words(2000).tolist()
     task = json.dumps([str(tmp_path / "survey.toml"), person, words])
     report, *_ = run(REPORT, task, python=python, PYTHONPATH="")
-    assert bytes.fromhex(report) == Device(survey).from_tape(person, Tape.of(words))
+    device = Device(survey.client_manifest)
+    assert bytes.fromhex(report) == report_of(device, person, Words.given(words))
     refused = subprocess.run(
         [python.with_name("metricldp"), "demo"], capture_output=True, text=True, check=False
     )

@@ -34,7 +34,7 @@ COPIES = {
     "other compression": lambda source, path: pq.write_table(UNMARKED, path, compression="gzip"),
     "polars": lambda source, path: pl.from_arrow(UNMARKED).write_parquet(path),
     "wider type": lambda source, path: pq.write_table(
-        UNMARKED.cast(pa.schema([("age", pa.int64())])), path
+        UNMARKED.cast(pa.schema([("age=report", pa.int64())])), path
     ),
 }
 

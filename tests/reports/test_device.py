@@ -1,11 +1,12 @@
-"""One report on a device: the law of the certificate, the places and the bytes of a table."""
+"""Reports of devices: the probabilities, the positions and the bytes of a table."""
 
 import itertools
 import math
 import pickle
+import secrets
 import threading
 from collections import Counter, OrderedDict, UserDict
-from dataclasses import dataclass
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
@@ -29,7 +30,6 @@ from metricldp import (
     Survey,
     Weight,
 )
-from metricldp.basics.exact import ONE
 from metricldp.channels import (
     BitChannel,
     Geometric,
@@ -40,10 +40,10 @@ from metricldp.channels import (
     ThresholdPaper,
     UnaryChannel,
 )
+from metricldp.channels.plain_data import manifest_of
 from metricldp.channels.table import Table
 from metricldp.coins.draws import FRACTION_BITS
 from metricldp.coins.noise import GeometricNoise
-from metricldp.coins.tape import Tape
 from metricldp.design.registry import build
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hadamard import Hadamard
@@ -58,17 +58,21 @@ from metricldp.lab.peers.waves import SquareWave
 from metricldp.metrics import Line, Uniform
 from metricldp.reports import bytes as pack
 from metricldp.reports import columns as people
-from metricldp.reports import device
-from metricldp.reports.device import Device
+from metricldp_core.device import Device
+from metricldp_core.distributions import RandomizedResponse
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
+from metricldp_core.report import HEADER_BYTES
+from vectors import report_of
 
-# The sampler itself, run on every possible coin
+# Draws, enumerated over all words
 
 
 def law_on_device(channel, x):
-    """P(report | x) of `blur`, keyed like `exact_law`."""
+    """P(report | x) of draws, keyed like `exact_law`."""
     word = 2 if isinstance(channel, Geometric | MatrixChannel) else 4
     law, open_mass = law_of(
-        lambda randomness: as_key(channel, channel.blur(x, randomness)), word=word
+        lambda words: as_key(channel, channel.distribution.draw(x, words)), word=word
     )
     assert open_mass == 0
     return law
@@ -127,33 +131,14 @@ COARSE = {
     "condensed": [Table.of([[11 << 60, 5 << 60], [3 << 60, 13 << 60]])],
     "prefix": [Prefix(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),))],
 }
-"""Channels whose integers have four binary digits, of geometric noise two: so many coins decide."""
+"""Channels whose integers have four binary digits, of geometric noise two: these decide."""
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_the_law_on_a_device_is_the_law_of_the_certificate(name):
+def test_draws_of_all_words_have_the_probabilities_of_the_channel(name):
     for channel in COARSE[name]:
         for x in range(channel.size):
             assert law_on_device(channel, x) == possible(exact_law(channel, x))
-
-
-@pytest.mark.parametrize("size", [4, 6, 7])
-def test_response_that_rejects_has_its_law_up_to_the_runs_left_open(size):
-    channel = Response(size, 11 << 60)
-    law, open_mass = law_of(lambda randomness: channel.blur(1, randomness), rounds=5)
-    keep = Fraction(11, 16)
-    others = {law[y] for y in range(size) if y != 1}
-    assert len(others) == 1, "the others are equally likely, however often a draw was rejected"
-    accepted = others.pop() * (size - 1)
-    assert law[1] / keep == accepted / (1 - keep) == 1 - open_mass
-    assert open_mass < Fraction(1, 2) ** 4
-
-
-@pytest.mark.parametrize("rest", [0, 1, 7, 15])
-def test_positions_are_rounded_with_exactly_the_probability_of_the_rest(rest):
-    position = (5 << FRACTION_BITS) + (rest << FRACTION_BITS - 4)
-    law, _ = law_of(lambda randomness: randomness.rounded(position))
-    assert law == possible({5: 1 - Fraction(rest, 16), 6: Fraction(rest, 16)})
 
 
 @pytest.mark.parametrize(
@@ -175,104 +160,89 @@ def test_positions_are_rounded_with_exactly_the_probability_of_the_rest(rest):
     ],
 )
 def test_what_is_rounded_at_random_has_the_law_of_both_steps(attribute, value):
-    survey = Survey.design({"v": attribute})
     size = attribute.size
     channel = Threshold(3, 5 << 60) if size == 3 else Response(2, 11 << 60)
-    survey.channels = MappingProxyType({"v": channel})
-    part = Device(survey)._parts[0]
-    law, _ = law_of(
-        lambda randomness: as_key(channel, part.blur(attribute.position(value), randomness))
-    )
+    (field,) = Survey.design({"v": attribute}).client_manifest.fields
+    field = replace(field, distribution=channel.distribution)
+    position = field.domains[0].position(value)
+    law, _ = law_of(lambda words: as_key(channel, field.draw(position, words)))
     step = Fraction(attribute.high - attribute.low) / (size - 1)
     whole, rest = divmod(Fraction(value - attribute.low) / step, 1)
     laws = [exact_law(channel, min(int(whole) + up, size - 1)) for up in (0, 1)]
     assert law == {r: (1 - rest) * laws[0][r] + rest * laws[1][r] for r in laws[0]}
 
 
-def test_the_bits_of_two_attributes_are_blurred_by_different_coins():
+def test_bits_of_two_attributes_are_flipped_by_different_words():
+    names, flip = ("a", "b"), Fraction(5, 16)
     survey = Survey.design(
-        {n: Integer(0, 1, epsilon=1, mechanism="threshold", per=1) for n in ("a", "b")}
+        {n: Integer(0, 1, epsilon=1, mechanism="threshold", per=1) for n in names}
     )
-    flip = Fraction(5, 16)
-    survey.channels = MappingProxyType({n: Threshold(2, 5 << 60) for n in ("a", "b")})
-    parts = Device(survey)._parts
-    law, _ = law_of(lambda randomness: sum(p.blur(1, randomness) << p.start for p in parts))
+    coarse = Threshold(2, 5 << 60).distribution
+    fields = (replace(field, distribution=coarse) for field in survey.client_manifest.fields)
+    device = Device(manifest_of(fields))
+    law, _ = law_of(lambda words: device.randomize([1, 1], words)[HEADER_BYTES])
     single = [1 - flip, flip]
     assert law == {a + 2 * b: single[a] * single[b] for a in (0, 1) for b in (0, 1)}
 
 
-# Broken twins: each must be caught
+# Negative controls: each of these samplers does not have the probabilities of its channel
 
 
-@dataclass(frozen=True)
-class FlipsLess(Threshold):
-    """Flips 10 % less often than it says."""
-
-    def blur(self, position, randomness):
-        return Threshold(self.size, self.flip * 9 // 10).blur(position, randomness)
+def flips_less(position, words):
+    """Flips 20 % less often."""
+    return Threshold(3, 4 << 60).distribution.draw(position, words)
 
 
-@dataclass(frozen=True)
-class CoinReused(Threshold):
-    """Bits 0 and 1 are flipped by the same coin."""
-
-    def blur(self, position, randomness):
-        drawn = super().blur(position, randomness)
-        truth = (1 << self.bits) - (1 << position)
-        first = (drawn ^ truth) & 1
-        return drawn & ~2 | (truth & 2) ^ first << 1
+def word_reused(position, words):
+    """Bits 0 and 1 are flipped by the same word."""
+    drawn = Threshold(3, 5 << 60).distribution.draw(position, words)
+    truth = 0b11 & ~((1 << position) - 1)
+    first = (drawn ^ truth) & 1
+    return drawn & ~2 | (truth & 2) ^ first << 1
 
 
-@dataclass(frozen=True)
-class LastBitBare(Threshold):
-    """The last bit is sent as it is."""
-
-    def blur(self, position, randomness):
-        last = 1 << self.bits - 1
-        return super().blur(position, randomness) & ~last | (last if position < self.bits else 0)
+def last_bit_as_it_is(position, words):
+    drawn = Threshold(3, 5 << 60).distribution.draw(position, words)
+    return drawn & ~2 | (2 if position < 2 else 0)
 
 
-@dataclass(frozen=True)
-class MovesNowhere(Response):
-    """What is not kept may still be the truth."""
-
-    def blur(self, position, randomness):
-        keep, moved = randomness.toss(self.keep), randomness.uniform(self.size - 1)
-        return position if keep else (position + moved) % self.size
+def moves_nowhere(position, words):
+    """A value that is not kept may still be the true one."""
+    keep, moved = words.below(11 << 60), words.uniform(2)
+    return position if keep else (position + moved) % 3
 
 
-@dataclass(frozen=True)
-class SignOfDigit(GeometricNoise):
-    """The sign is a coin that was used before."""
-
-    def draw(self, randomness, limit):
-        size = abs(super().draw(randomness, limit))
-        return -size if size & 1 else size
+def sign_of_digit(position, words):
+    """The sign follows from a word that was used before."""
+    noise = abs(Geometric(4, 1.0, NOISES[0]).distribution.noise(words))
+    return min(max(position + (-noise if noise & 1 else noise), 0), 3)
 
 
-TWINS = [
-    FlipsLess(3, 5 << 60),
-    CoinReused(3, 5 << 60),
-    LastBitBare(3, 5 << 60),
-    MovesNowhere(3, 11 << 60),
-    Geometric(4, 1.0, SignOfDigit(zero=3 << 62, digits=(1 << 62,), block=1 << 63)),
+WRONG = [
+    (flips_less, Threshold(3, 5 << 60)),
+    (word_reused, Threshold(3, 5 << 60)),
+    (last_bit_as_it_is, Threshold(3, 5 << 60)),
+    (moves_nowhere, Response(3, 11 << 60)),
+    (sign_of_digit, Geometric(4, 1.0, NOISES[0])),
 ]
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: type(twin).__name__)
-def test_a_broken_sampler_is_caught_on_every_coin(twin):
-    assert law_on_device(twin, 1) != possible(exact_law(twin, 1))
+@pytest.mark.parametrize(("draw", "channel"), WRONG, ids=lambda one: getattr(one, "__name__", ""))
+def test_wrong_sampler_is_noticed_by_enumeration(draw, channel):
+    word = 2 if isinstance(channel, Geometric) else 4
+    law, _ = law_of(lambda words: as_key(channel, draw(1, words)), word=word)
+    assert law != possible(exact_law(channel, 1))
 
 
 # The integers that are shipped have 64 digits: these are sampled
 
 
-def check_blur(channel, *, n=40_000, seed=11):
-    """What `blur` draws has the law that the certificate is computed from."""
-    randomness = Tape(Randomness.seeded(seed))
+def check_draws(channel, draw=None, *, n=40_000, seed=11):
+    """What the distribution draws has the probabilities that estimates use."""
+    words, draw = Words(Randomness.seeded(seed).draw), draw or channel.distribution.draw
     for x in range(channel.size):
         law = exact_law(channel, x)
-        drawn = Counter(as_key(channel, channel.blur(x, randomness)) for _ in range(n))
+        drawn = Counter(as_key(channel, draw(x, words)) for _ in range(n))
         assert set(drawn) <= set(law), "an impossible report was drawn"
         observed = [drawn[report] for report in law]
         assert_counts(observed, law.values(), false_alarm=1e-9 / channel.size)
@@ -280,65 +250,22 @@ def check_blur(channel, *, n=40_000, seed=11):
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 5)], ids=float)
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_blur_follows_the_shipped_integers(name, epsilon):
+def test_draws_have_the_probabilities_of_the_integers(name, epsilon):
     metric = (Uniform if name in ("randomized-response", "unary") else Line)(epsilon)
     if name == "matrix":
-        check_blur(Matrix(strategy="prefix", reach=1).channel(3, metric))
+        check_draws(Matrix(strategy="prefix", reach=1).channel(3, metric))
     elif name == "prefix":
-        check_blur(Prefix.for_epsilon(3, epsilon, reach=1))
+        check_draws(Prefix.for_epsilon(3, epsilon, reach=1))
     elif name == "histogram-sum":
-        check_blur(HistogramSum.for_epsilon(3, epsilon, reach=1))
+        check_draws(HistogramSum.for_epsilon(3, epsilon, reach=1))
     else:
-        check_blur(build(name, 3, metric))
+        check_draws(build(name, 3, metric))
 
 
-@pytest.mark.parametrize("twin", [FlipsLess, CoinReused, LastBitBare])
-def test_samplers_that_do_not_follow_their_integers_are_rejected(twin):
+@pytest.mark.parametrize(("draw", "channel"), WRONG, ids=lambda one: getattr(one, "__name__", ""))
+def test_wrong_sampler_is_noticed_by_sampling(draw, channel):
     with pytest.raises(AssertionError):
-        check_blur(twin(3, Threshold.for_epsilon(3, Fraction(1)).flip))
-
-
-def test_flips_of_a_wide_field_have_their_probability_in_every_lane():
-    channel, n = Threshold.for_epsilon(256, Fraction(1)), 4000
-    randomness = Tape(Randomness.seeded(12))
-    flips = [channel.blur(100, randomness) ^ channel.blur(100, randomness) for _ in range(n)]
-    p = Fraction(channel.flip, ONE)
-    differ = 2 * p * (1 - p)
-    for lane in range(channel.bits):
-        ones = sum(drawn >> lane & 1 for drawn in flips)
-        assert_counts([ones, n - ones], [differ, 1 - differ], false_alarm=1e-9 / channel.bits)
-
-
-# Coins in plain integers
-
-
-def words_of(planes, count):
-    """Planes of `count` lanes as the words of a tape; what is beyond the last lane is noise."""
-    for plane in planes:
-        for start in range(0, count, 64):
-            yield plane >> start & ONE - 1
-
-
-@given(
-    threshold=st.one_of(st.integers(1, ONE - 1), st.integers(1, 63).map(lambda k: 1 << k)),
-    planes=st.lists(st.integers(0, (1 << 192) - 1), min_size=64, max_size=64),
-    count=st.sampled_from([1, 7, 64, 90, 128, 129]),
-)
-def test_a_lane_is_one_exactly_if_its_number_is_below_the_threshold(threshold, planes, count):
-    result = Tape.of(list(words_of(planes, count))).lanes(threshold, count)
-    for lane in range(count):
-        number = sum((p >> lane & 1) << (63 - k) for k, p in enumerate(planes))
-        assert result >> lane & 1 == (number < threshold)
-
-
-@pytest.mark.parametrize("close", [-1, 0, 1])
-def test_numbers_next_to_the_threshold_are_decided_at_the_last_digit(close):
-    threshold = 0x9E3779B97F4A7C15
-    number = threshold + close
-    planes = [-(number >> (63 - k) & 1) for k in range(64)]
-    lanes = Tape.of(list(words_of(planes, 70))).lanes(threshold, 70)
-    assert lanes == ((1 << 70) - 1 if close < 0 else 0)
-    assert Tape.of([number]).toss(threshold) == (close < 0)
+        check_draws(channel, draw)
 
 
 # One value to its position: as in a column of one value
@@ -348,7 +275,7 @@ def in_a_column(attribute, value, *, clip=False):
     """What the way of a table makes of one value, or the sentence of its refusal."""
     try:
         column = people._column({"v": [value]}, "v")
-        return int(people.positions_of(attribute, column, "v", clip=clip)[0]) % ONE
+        return int(people.positions_of(attribute, column, "v", clip=clip)[0]) % WORD
     except InvalidValueError as wrong:
         return wrong.why
 
@@ -542,7 +469,7 @@ EVERY_KIND = {
     "hidden": Weight(0, 10, private=True, epsilon=1),
     "yes": Integer(0, 1, epsilon=1, per=1),
 }
-PERSON = {
+RESPONSE = {
     "age": 34,
     "paper": 3.0,
     "dummy": 9,
@@ -562,11 +489,11 @@ def test_the_bytes_are_those_of_a_table(names):
     if set(names) == {"weight"}:
         return
     survey = Survey.design({name: EVERY_KIND[name] for name in names})
-    blobs = [survey.report(PERSON) for _ in range(3)]
+    blobs = [survey.report(RESPONSE) for _ in range(3)]
     table = pack.unpack(survey, blobs)
     assert pack.pack(survey, table) == blobs
     if "weight" in names:
-        assert table["weight"].to_pylist() == [2.5] * 3
+        assert table["weight=report"].to_pylist() == [2.5] * 3
 
 
 ALWAYS_DRAWN = {
@@ -621,21 +548,21 @@ def test_nobody_needs_a_table(monkeypatch):
     survey = Survey.design(EVERY_KIND)
     for module, name in ((people, "_column"), (people, "positions_of"), (pack, "to_table")):
         monkeypatch.setattr(module, name, refuse)
-    survey.report(PERSON)
-    survey.report(PERSON | {"unasked": object()})
+    survey.report(RESPONSE)
+    survey.report(RESPONSE | {"unasked": object()})
     for change in ({"age": "34"}, {"weight": np.float32(1)}, {"income": Fraction(7, 2)}):
-        survey.report(PERSON | change)
-    survey.report(PERSON | {"age": 340}, clip=True)
+        survey.report(RESPONSE | change)
+    survey.report(RESPONSE | {"age": 340}, clip=True)
     for change in ({"age": "x"}, {"age": 340}, {"often": None}, {"often": "always"}):
         with pytest.raises(InvalidValueError):
-            survey.report(PERSON | change)
+            survey.report(RESPONSE | change)
 
 
 @pytest.mark.parametrize("wrap", [OrderedDict, UserDict, MappingProxyType])
 def test_other_mappings_and_unusual_values_still_serve(wrap):
     survey = Survey.design(EVERY_KIND)
     unusual = {"age": "34", "height": np.float32(171), "income": Decimal("28.5")}
-    blobs = [survey.report(wrap(PERSON)), survey.report(wrap(PERSON | unusual))]
+    blobs = [survey.report(wrap(RESPONSE)), survey.report(wrap(RESPONSE | unusual))]
     assert survey.tally(blobs).n == 2
 
 
@@ -646,15 +573,15 @@ def test_who_is_no_person_is_refused(person):
 
 
 class NoRandomness(Randomness):
-    """Coins that must not be touched."""
+    """Random words that must not be read."""
 
     def draw(self, count):
-        raise AssertionError("a coin was drawn")
+        raise AssertionError("a word was read")
 
 
-def test_all_values_are_checked_before_the_first_coin():
+def test_all_values_are_checked_before_the_first_word():
     with pytest.raises(InvalidValueError, match="hidden is outside 0 to 10"):
-        Survey.design(EVERY_KIND).report(PERSON | {"hidden": 11}, randomness=NoRandomness())
+        Survey.design(EVERY_KIND).report(RESPONSE | {"hidden": 11}, randomness=NoRandomness())
 
 
 def test_clipping_is_as_for_a_table():
@@ -667,26 +594,28 @@ def test_clipping_is_as_for_a_table():
 # Streams
 
 
-def test_every_report_has_a_stream_of_its_own_unless_one_is_passed(monkeypatch):
-    made = []
+def test_words_come_from_the_operating_system_unless_randomness_is_passed(monkeypatch):
+    read = []
 
-    def randomness():
-        made.append(Randomness())
-        return made[-1]
+    def urandom(count):
+        read.append(count)
+        return secrets.token_bytes(count)
 
     survey = Survey.design(EVERY_KIND)
-    monkeypatch.setattr(device, "Randomness", randomness)
-    blobs = {survey.report(PERSON) for _ in range(5)}
-    assert len(blobs) == len(made) == 5
+    monkeypatch.setattr("metricldp.api.os.urandom", urandom)
+    reports = {survey.report(RESPONSE) for _ in range(5)}
+    assert len(reports) == 5
+    assert len(read) >= 5
+    read.clear()
     own = Randomness.seeded(3)
-    seeded = [survey.report(PERSON, randomness=own) for _ in range(2)]
-    assert len(made) == 5
+    seeded = [survey.report(RESPONSE, randomness=own) for _ in range(2)]
+    assert read == []
     assert seeded[0] != seeded[1]
     again = Randomness.seeded(3)
-    assert [survey.report(PERSON, randomness=again) for _ in range(2)] == seeded
+    assert [survey.report(RESPONSE, randomness=again) for _ in range(2)] == seeded
 
 
-def test_threads_that_share_a_stream_never_share_coins():
+def test_threads_that_share_randomness_get_different_words():
     survey = Survey.design({"v": Integer(0, 255, epsilon=0.01, mechanism="threshold", per=1)})
     randomness, found = Randomness(), []
     threads = [
@@ -706,7 +635,7 @@ def test_threads_that_share_a_stream_never_share_coins():
 
 def test_a_survey_that_has_reported_can_still_be_sent():
     survey = Survey.design(EVERY_KIND)
-    survey.report(PERSON)
+    survey.report(RESPONSE)
     assert pickle.loads(pickle.dumps(survey)) == survey
     for attribute in survey.attributes.values():
         assert pickle.loads(pickle.dumps(attribute)) == attribute
@@ -735,48 +664,51 @@ def test_equal_values_and_equal_coins_give_equal_reports():
     )
     words = Randomness.seeded(5).words(64).tolist()
     plain = dict.fromkeys("abrwp", 3) | {"c": "y"}
-    expected = Device(survey).from_tape(plain, Tape.of(words))
+    device = Device(survey.client_manifest)
+    expected = report_of(device, plain, Words.given(words))
     for value, name, clip in itertools.product(WAYS[int], WAYS[str], (False, True)):
         person = dict.fromkeys("abrwp", value) | {"c": name}
-        assert Device(survey).from_tape(person, Tape.of(words), clip=clip) == expected
+        assert report_of(device, person, Words.given(words), clip=clip) == expected
         assert survey.report(person, randomness=Randomness.seeded(5), clip=clip) == expected
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("size", [2, 3, 9, 70])
-def test_every_value_reads_equally_many_words_of_the_tape(mechanism, size):
+def test_every_value_reads_equally_many_words(mechanism, size):
     survey = Survey.design({"a": Integer(0, size - 1, epsilon=0.5, mechanism=mechanism, per=1)})
-    own = Device(survey)
+    device = Device(survey.client_manifest)
     for seed in range(5):
-        words, used = Randomness.seeded(seed).words(5000).tolist(), set()
+        given, used = Randomness.seeded(seed).words(5000).tolist(), set()
         for value in range(-1, size + 1):
-            tape = Tape.of(words)
-            own.from_tape({"a": value}, tape, clip=True)
-            used.add(tape.used)
+            words = Words.given(given)
+            report_of(device, {"a": value}, words, clip=True)
+            used.add(words.used)
         assert len(used) == 1
 
 
-def test_a_device_shows_no_value_and_clips_only_on_request():
-    device = Device(Survey.design({"a": Integer(0, 9, epsilon=1, per=1)}))
-    for call in (
-        lambda: device.report({"a": 77}, randomness=None, clip=False),
-        lambda: device.from_tape({"a": 77}, Tape.of([])),
-    ):
-        with pytest.raises(InvalidValueError, match=r"^a is outside 0 to 9") as told:
-            call()
-        assert "77" not in str(told.value)
+def test_device_shows_no_value_and_clips_only_on_request():
+    device = Device(Survey.design({"a": Integer(0, 9, epsilon=1, per=1)}).client_manifest)
+    with pytest.raises(InvalidValueError, match=r"^a is outside 0 to 9") as caught:
+        device.report({"a": 77})
+    assert "77" not in str(caught.value)
+    device.report({"a": 77}, clip=True)
 
 
-def test_a_field_that_is_too_long_is_not_sent():
-    """It would run into the next attribute's, whatever a channel of one's own may draw."""
+class TooLong(RandomizedResponse):
+    """Draws an integer that has one bit too many."""
+
+    def draw(self, position, words):
+        return (1 << self.bits) - 1 + position
+
+
+def test_field_that_is_too_long_is_not_sent():
+    """It would run into the next attribute's, whatever a distribution of a plug-in may draw."""
     survey = Survey.design(
-        {"a": Integer(0, 3, epsilon=1, per=1), "b": Integer(0, 3, epsilon=1, per=1)}
+        {n: Integer(0, 3, epsilon=1, per=1, mechanism="randomized-response") for n in ("a", "b")}
     )
-    device, bits = Device(survey), survey.fields["a"].bits
-    for field, fits in (((1 << bits) - 1, True), (1 << bits, False)):
-        device._parts[0] = device._parts[0]._replace(blur=lambda _, tape, field=field: field)
-        if fits:
-            assert device.report({"a": 1, "b": 2}, randomness=None, clip=False)
-            continue
-        with pytest.raises(CertificateError, match="outside of its field; no report is sent"):
-            device.report({"a": 1, "b": 2}, randomness=None, clip=False)
+    first, second = survey.client_manifest.fields
+    wrong = TooLong(4, first.distribution.keep)
+    device = Device(manifest_of((replace(first, distribution=wrong), second)))
+    assert len(device.report({"a": 0, "b": 2})) == HEADER_BYTES + 1
+    with pytest.raises(CertificateError, match="outside of its field; no report is sent"):
+        device.report({"a": 1, "b": 2})

@@ -242,11 +242,13 @@ def test_types_of_columns_are_shown_without_names_of_fields(name, case):
     assert wrong.attribute == name
     assert f" {case.split()[0]} values where" in str(wrong)
     reports = SURVEY.randomize({key: [value] * 2 for key, value in GOOD.items()})
-    place = reports.schema.get_field_index(name)
+    place = reports.schema.get_field_index(f"{name}=report")
     column = NESTED[case].fill_null(NESTED[case][0])
     for fingerprint in (None, SURVEY.fingerprint):
         with pytest.raises(InvalidReportError) as caught:
-            SURVEY.tally(reports.set_column(place, name, column), fingerprint=fingerprint)
+            SURVEY.tally(
+                reports.set_column(place, f"{name}=report", column), fingerprint=fingerprint
+            )
         is_private(caught.value)
         assert f" holds {case.split()[0]}, and reports" in str(caught.value)
 
@@ -341,13 +343,13 @@ def test_a_frame_as_a_dict_of_dicts_is_told_the_way_out():
 )
 def test_what_is_a_column_is_read_in_order(column):
     survey = Survey.design({"age": Integer(0, 99, epsilon=50, mechanism="geometric", per=1)})
-    assert survey.randomize({"age": column}).column("age").to_pylist() == [70, 71]
+    assert survey.randomize({"age": column}).column("age=report").to_pylist() == [70, 71]
     assert survey.tally(survey.randomize({"age": column})).n == 2
 
 
 def test_mixed_columns_are_read_like_one_person_at_a_time():
     survey = Survey.design({"age": Integer(0, 99, epsilon=50, mechanism="geometric", per=1)})
     read = survey.randomize({"age": [10**30, "5", -(10**30)]}, clip=True)
-    assert read.column("age").to_pylist() == [99, 5, 0]
+    assert read.column("age=report").to_pylist() == [99, 5, 0]
     frame = pd.DataFrame({"age": [7, "5", 3.0]})
-    assert survey.randomize(frame).column("age").to_pylist() == [7, 5, 3]
+    assert survey.randomize(frame).column("age=report").to_pylist() == [7, 5, 3]

@@ -125,12 +125,12 @@ def test_fields_follow_each_other_bit_after_bit():
         {"a": [4, 0], "b": [3, 10], "c": [299, 7]}, randomness=Randomness.seeded(3)
     )
     for row, blob in zip(rows_of(table), pack.pack(survey, table), strict=True):
-        assert blob[0] == 2
+        assert blob[0] == 1
         assert blob[1:17].hex() == survey.fingerprint[:32]
         whole = int.from_bytes(blob[17:], "little")
-        assert whole & 0b111 == row["a"]
-        assert whole >> 3 & (1 << 10) - 1 == int.from_bytes(row["b"], "little")
-        assert whole >> 13 == row["c"]
+        assert whole & 0b111 == row["a=report"]
+        assert whole >> 3 & (1 << 10) - 1 == int.from_bytes(row["b=report"], "little")
+        assert whole >> 13 == row["c=report"]
 
 
 @st.composite
@@ -405,7 +405,7 @@ def test_each_batch_has_coins_of_its_own(monkeypatch):
         assert randomness.draws == 0
         assert len(randomness.spawned) == 6
         assert all(own.draws and not own.spawned for own in randomness.spawned)
-    batches = [tuple(table["age"][k : k + 5].to_pylist()) for k in range(0, 40, 7)]
+    batches = [tuple(table["age=report"][k : k + 5].to_pylist()) for k in range(0, 40, 7)]
     assert len(set(batches)) == 6
     # Eight people are two batches, seven are one, which needs no stream but the one it is given.
     for people, streams in ((8, 2), (7, 0), (0, 0)):
@@ -537,7 +537,7 @@ def test_a_refusal_says_what_was_found_and_what_was_expected(strict, packed):
         ("x" * len(good), "report 2 is a str; each report is bytes"),
         (bytearray(good), "report 2 is a bytearray; each report is bytes"),
         (b"", f"report 2 has 0 bytes, expected {len(good)};"),
-        (b"\x07" + good[1:], "report 2 has version 7, expected 2;"),
+        (b"\x07" + good[1:], "report 2 has version 7, expected 1;"),
         (other, f"report 2 is of survey {other[1:17].hex()}, expected {good[1:17].hex()};"),
     ):
         with pytest.raises(InvalidReportError) as caught:
@@ -572,7 +572,7 @@ def test_only_bad_ones_and_none_at_all(strict, packed):
 
 def impossible(strict, table, row):
     """The same reports but one, which no device could send."""
-    codes = table["a"].to_numpy().copy()
+    codes = table["a=report"].to_numpy().copy()
     codes[row] = 6
     return table.set_column(0, table.schema.field(0), pa.array(codes))
 
@@ -603,7 +603,7 @@ def test_a_refused_report_is_named_by_its_place_in_what_arrived(
         for stream in (collected, iter(collected)):
             with pytest.raises(InvalidReportError, match=f"^report {number} has"):
                 strict.tally(stream)
-    with pytest.raises(InvalidReportError, match=r"^report 9 has a value in column 'a'"):
+    with pytest.raises(InvalidReportError, match=r"^report 9 has a value in column 'a=report'"):
         pack.pack(strict, bad)
     good = tmp_path / "good.parquet"
     parquet.write(strict, good, [table])

@@ -1,57 +1,37 @@
-"""The same work for every value: Python's own instructions are counted, not time.
+"""Reports take the same steps for every value: instructions of Python are counted, not time.
 
-What C code does inside one instruction (sums of large integers, look-ups in a dict) is not seen
-here, and SECURITY.md says so.
+What C code does inside one instruction (sums of large integers, look-ups in a dict) is not counted,
+and SECURITY.md says so.
 """
 
 from __future__ import annotations
 
-import gc
-import sys
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from checks import MECHANISMS
+from checks import MECHANISMS, steps
 from metricldp import Categorical, Continuous, Integer, Ordinal, Survey, SurveySpec, Weight
-from metricldp.coins.tape import Tape
 from metricldp.design.registry import build
 from metricldp.metrics import Line
-from metricldp.reports.device import Device
-from vectors import Recorded
+from metricldp_core.device import Device
+from metricldp_core.random_words import Words
+from vectors import Recorded, report_of
 
 
-def steps(call) -> int:
-    """How many instructions a call takes, with all that it calls."""
-    count = 0
-
-    def trace(frame, event, _):
-        nonlocal count
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    gc.disable()  # others may have put Python code into it
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(before)
-        gc.enable()
-    return count
+def recorded(seed="steps"):
+    return Words(Recorded(seed).draw)
 
 
-def spread(device, values, *, clip):
-    """The different numbers of steps that reports of these values take, on the same coins."""
+def spread(device, values, *, clip, more=()):
+    """The different numbers of steps that reports of these values take, from the same words."""
     found = set()
     for value in values:
+        response = {"x": value, **dict(more)}
         for _ in range(2):  # what is looked up once is not counted
-            tape = Tape(Recorded("steps"))
-            count = steps(lambda v=value, t=tape: device.from_tape({"x": v}, t, clip=clip))
+            count = steps(lambda r=response: report_of(device, r, recorded(), clip=clip))
         found.add(count)
     return found
 
@@ -63,21 +43,10 @@ NUMBERS = {
     "integer": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
     "integer bits": Integer(0, 99, epsilon=1, per=5, mechanism="threshold"),
     "continuous": Continuous(0, 99, bins=7, epsilon=1, per=5),
-    "real": Continuous(0, 99, points=12, epsilon=1, per=5, rounding="stochastic"),
+    "points": Continuous(0, 99, points=12, epsilon=1, per=5, rounding="stochastic"),
     "private weight": Weight(0, 99, private=True, epsilon=1),
     "public weight": Weight(0, 99),
 }
-
-
-def device_for(attribute):
-    other = {"y": Categorical(["a", "b"], epsilon=1)} if attribute.is_public else {}
-    found = Device(Survey.design({"x": attribute, **other}))
-    if other:  # the same for everybody
-        report = found.from_tape
-        found.from_tape = lambda person, tape, clip: report({**person, "y": "a"}, tape, clip=clip)
-    return found
-
-
 KINDS_OF_NUMBERS = {
     "int": (INSIDE, OUTSIDE),
     "float": ([float(v) for v in INSIDE], FLOATS),
@@ -92,43 +61,42 @@ KINDS_OF_NUMBERS = {
 @pytest.mark.parametrize("name", NUMBERS)
 def test_clipping_takes_the_same_steps_for_every_value(name, kind):
     inside, outside = KINDS_OF_NUMBERS[kind]
-    device = device_for(NUMBERS[name])
-    assert len(spread(device, inside, clip=False)) == 1
-    assert len(spread(device, inside + outside, clip=True)) == 1
+    other = {"y": Categorical(["a", "b"], epsilon=1)} if NUMBERS[name].is_public else {}
+    device = Device(Survey.design({"x": NUMBERS[name], **other}).client_manifest)
+    more = dict.fromkeys(other, "a")
+    assert len(spread(device, inside, clip=False, more=more)) == 1
+    assert len(spread(device, inside + outside, clip=True, more=more)) == 1
 
 
 @pytest.mark.parametrize("kind", [Ordinal, Categorical])
 def test_every_name_takes_the_same_steps(kind):
     names = ["a", "no", "north-by-north-west", "ä", "x" * 500]
-    device = Device(Survey.design({"x": kind(names, epsilon=1)}))
+    device = Device(Survey.design({"x": kind(names, epsilon=1)}).client_manifest)
     assert len(spread(device, names, clip=False)) == 1
     assert len(spread(device, names, clip=True)) == 1
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_blurring_takes_the_same_steps_at_every_position(name):
-    """On the same coins; how many there are must not depend on the position either."""
+def test_draws_take_the_same_steps_at_every_position(name):
+    """From the same words; how many are read does not depend on the position either."""
     channel = build(name, 9, Line(Fraction(1, 2)))
-    for randomness in ("one", "two", "three"):
+    for seed in ("one", "two", "three"):
         counts, used = set(), set()
         for x in range(channel.size):
             for _ in range(2):
-                tape = Tape(Recorded(randomness))
-                count = steps(lambda x=x, t=tape: channel.blur(x, t))
+                words = recorded(seed)
+                count = steps(lambda x=x, w=words: channel.distribution.draw(x, w))
             counts.add(count)
-            used.add(tape.used)
+            used.add(words.used)
         assert len(counts) == len(used) == 1, (name, counts, used)
 
 
 PLACES = {"x": Integer(0, 9, epsilon=1, per=1), "y": Integer(0, 3, epsilon=1, per=1)}
+AGAIN = {"name": "memoised", "each": 0.3}
 OTHERS = {
-    "memoised": {
-        "x": Integer(0, 9, epsilon=0.7, mechanism={"name": "memoised", "each": 0.3}, per=1)
-    },
+    "memoised": {"x": Integer(0, 9, epsilon=0.7, mechanism=AGAIN, per=1)},
     "memoised with max_epsilon": {
-        "x": Integer(
-            0, 9, epsilon=0.7, max_epsilon=2, mechanism={"name": "memoised", "each": 0.3}, per=1
-        )
+        "x": Integer(0, 9, epsilon=0.7, max_epsilon=2, mechanism=AGAIN, per=1)
     },
     "additive": {"x": Integer(0, 9, epsilon=1, within=3, max_epsilon=2, mechanism="additive")},
     "tight-constraints": {
@@ -141,34 +109,34 @@ OTHERS = {
 @pytest.mark.parametrize("remembers", [None, "nothing", "everything"])
 @pytest.mark.parametrize("name", OTHERS)
 def test_reports_take_the_same_steps_for_every_value(name, remembers):
-    """With a memory of first blurs as without, and in blocks."""
+    """With a memory as without, and in groups."""
     joint = {("x", "y"): {"name": "additive", "metric": "plane"}} if name == "places" else None
-    device = Device(Survey.design(SurveySpec(OTHERS[name], joint=joint)))
+    device = Device(Survey.design(SurveySpec(OTHERS[name], joint=joint)).client_manifest)
     counts, used = set(), set()
     for x in range(10):
-        person = {"x": x, "y": 1} if joint else {"x": x}
+        response = {"x": x, "y": 1} if joint else {"x": x}
         memory = None if remembers is None else {}
         for again in range(2):
             if again and remembers == "nothing":
                 memory = {}
-            tape = Tape(Recorded("one"))
-            count = steps(lambda p=person, t=tape, m=memory: device.from_tape(p, t, memory=m))
+            words = recorded("one")
+            count = steps(lambda r=response, w=words, m=memory: report_of(device, r, w, memory=m))
         counts.add(count)
-        used.add(tape.used)
+        used.add(words.used)
     assert len(counts) == len(used) == 1, (counts, used)
 
 
-def test_a_shortcut_for_values_inside_would_be_seen():
-    """The broken twin: what issue 12 found, an exception for whatever has to be clipped."""
-    attribute = NUMBERS["integer"]
+def test_shortcut_for_values_inside_is_noticed():
+    """The negative control: clipping after an exception."""
+    device = Device(Survey.design({"x": NUMBERS["integer"]}).client_manifest)
+    assert len(spread(device, INSIDE + OUTSIDE, clip=True)) == 1
+    positions = device.positions
 
-    class Hurried(Integer):
-        def position(self, value, name="", *, clip=False):
-            try:
-                return super().position(value, name)
-            except ValueError:
-                return super().position(value, name, clip=clip)
+    def hurried(response, *, clip=False):
+        try:
+            return positions(response)
+        except ValueError:
+            return positions(response, clip=clip)
 
-    hurried = Hurried(0, 99, epsilon=1, per=5, mechanism="geometric")
-    assert len(spread(Device(Survey.design({"x": attribute})), INSIDE + OUTSIDE, clip=True)) == 1
-    assert len(spread(Device(Survey.design({"x": hurried})), INSIDE + OUTSIDE, clip=True)) > 1
+    device.positions = hurried
+    assert len(spread(device, INSIDE + OUTSIDE, clip=True)) > 1

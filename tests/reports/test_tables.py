@@ -1,4 +1,4 @@
-"""Tables of reports: columns and marks as docs/formats-files.md has them, and what is refused."""
+"""Tables of reports: columns and marks as docs/specification.md has them, and what is refused."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ TABLE = SURVEY.randomize(
     },
     randomness=Randomness.seeded(1),
 )
-MARKS = {b"metricldp.version": b"2", b"metricldp.survey": SURVEY.fingerprint.encode()}
+MARKS = {b"metricldp.version": b"1", b"metricldp.survey": SURVEY.fingerprint.encode()}
 
 
 def refused(table, reason, told, **how):
@@ -58,8 +58,8 @@ def with_column(name, values):
 def test_columns_and_marks_are_those_of_the_formats():
     assert TABLE.schema.metadata == MARKS
     types = {"age": pa.uint8(), "visits": pa.binary(3), "region": pa.uint8()}
-    fields = [pa.field(name, kind, nullable=False) for name, kind in types.items()]
-    fields.append(pa.field("weight", pa.float64(), nullable=False))
+    types["weight"] = pa.float64()
+    fields = [pa.field(f"{name}=report", kind, nullable=False) for name, kind in types.items()]
     assert TABLE.schema.equals(pa.schema(fields))
     assert arrow.schema(SURVEY).equals(TABLE.schema, check_metadata=True)
 
@@ -68,9 +68,9 @@ def test_marks_that_do_not_fit():
     other = "ab" * 32
     for marks, reason, told in (
         ({}, "unmarked", "these reports have no survey fingerprint, which other programs drop"),
-        ({b"metricldp.version": b"2"}, "unmarked", "these reports have no survey fingerprint"),
+        ({b"metricldp.version": b"1"}, "unmarked", "these reports have no survey fingerprint"),
         ({b"metricldp.survey": other}, "unmarked", "these reports have no survey fingerprint"),
-        ({**MARKS, b"metricldp.version": b"1"}, "version", "these reports have version 1, this is"),
+        ({**MARKS, b"metricldp.version": b"2"}, "version", "these reports have version 2, this is"),
         (
             {**MARKS, b"metricldp.survey": other},
             "survey",
@@ -96,37 +96,39 @@ def test_marks_that_do_not_fit():
 
 
 def test_tables_that_no_device_could_have_sent():
-    ages = TABLE["age"].to_pylist()
+    ages = TABLE["age=report"].to_pylist()
     refused([1], "kind", "reports are a pyarrow.Table, not list")
-    refused(TABLE.drop_columns("age"), "columns", "these reports have no column 'age'")
-    twice = TABLE.append_column("age", TABLE["age"])
-    refused(twice, "columns", "these reports have 2 columns 'age'")
-    more = TABLE.append_column("name", TABLE["age"])
+    refused(
+        TABLE.drop_columns("age=report"), "columns", "these reports have no column 'age=report'"
+    )
+    twice = TABLE.append_column("age=report", TABLE["age=report"])
+    refused(twice, "columns", "these reports have 2 columns 'age=report'")
+    more = TABLE.append_column("name", TABLE["age=report"])
     refused(
         more,
         "columns",
         f"column {more.num_columns} of these reports is not one of the survey's; leave it out",
     )
-    broken = with_a_broken_name(TABLE.append_column("names", TABLE["age"]))
+    broken = with_a_broken_name(TABLE.append_column("names", TABLE["age=report"]))
     refused(broken, "columns", "these reports have a column whose name is not text")
-    loose = with_column("age", pa.array(ages, pa.int64()))
-    refused(loose, "columns", wrong_type("age", "int64", "uint8"))
-    gaps = with_column("age", pa.array([None, *ages[1:-1], None], pa.uint8()))
-    refused(gaps, "missing", "column age has 2 empty rows")
-    gap = with_column("age", pa.array([None, *ages[1:]], pa.uint8()))
-    refused(gap, "missing", "column age has 1 empty row")
+    loose = with_column("age=report", pa.array(ages, pa.int64()))
+    refused(loose, "columns", wrong_type("age=report", "int64", "uint8"))
+    gaps = with_column("age=report", pa.array([None, *ages[1:-1], None], pa.uint8()))
+    refused(gaps, "missing", "column age=report has 2 empty rows")
+    gap = with_column("age=report", pa.array([None, *ages[1:]], pa.uint8()))
+    refused(gap, "missing", "column age=report has 1 empty row")
 
 
 def test_a_row_that_no_device_could_have_sent_is_named(monkeypatch):
     monkeypatch.setattr(arrow, "BATCH", 16)
     for row in (0, 15, 16, 60, N - 1):
-        ages = TABLE["age"].to_numpy().copy()
+        ages = TABLE["age=report"].to_numpy().copy()
         ages[row] = 100
         ages[row + 1 : row + 2] = 101
-        wrong = with_column("age", ages)
+        wrong = with_column("age=report", ages)
         for table in (wrong, pa.concat_tables([wrong.slice(0, 7), wrong.slice(7)])):
             told = (
-                "has a value in column 'age' that no report of this survey can have "
+                "has a value in column 'age=report' that no report of this survey can have "
                 "(whole numbers from 0 to 99); are these raw values? randomize them first, "
                 "survey.randomize(...)"
             )
@@ -135,14 +137,14 @@ def test_a_row_that_no_device_could_have_sent_is_named(monkeypatch):
 
 
 def test_unmarked_tables_may_have_other_types_and_nothing_else():
-    ages = TABLE["age"].to_pylist()
-    wide = with_column("age", pa.array(ages, pa.int64())).replace_schema_metadata(None)
+    ages = TABLE["age=report"].to_pylist()
+    wide = with_column("age=report", pa.array(ages, pa.int64())).replace_schema_metadata(None)
     assert arrow.check_table(SURVEY, wide, unmarked=True).equals(TABLE)
     for name, values, told in (
-        ("age", pa.array(ages, pa.float64()), "columns"),
-        ("age", pa.array([-1] * N), "range"),
-        ("weight", pa.array([1] * N), "columns"),
-        ("visits", pa.array([b"ab"] * N), "columns"),
+        ("age=report", pa.array(ages, pa.float64()), "columns"),
+        ("age=report", pa.array([-1] * N), "range"),
+        ("weight=report", pa.array([1] * N), "columns"),
+        ("visits=report", pa.array([b"ab"] * N), "columns"),
     ):
         table = with_column(name, values).replace_schema_metadata(None)
         with pytest.raises(InvalidReportError) as caught:
@@ -163,10 +165,10 @@ def test_rows_are_read_in_batches_without_those_that_are_empty(monkeypatch):
     assert list(found[0]) == list(SURVEY.attributes)
     for name in ("age", "weight"):
         joined = np.concatenate([batch[name] for batch in found])
-        assert joined.tolist() == TABLE[name].to_pylist()
+        assert joined.tolist() == TABLE[f"{name}=report"].to_pylist()
     bits = np.concatenate([batch["visits"] for batch in found])
     assert bits.shape == (N, 3)
-    assert [row.tobytes() for row in bits] == TABLE["visits"].to_pylist()
+    assert [row.tobytes() for row in bits] == TABLE["visits=report"].to_pylist()
 
 
 def test_rows_in_groups_of_one_length():
@@ -190,17 +192,18 @@ def written(here, name="a.parquet", tables=(TABLE,), **how):
 
 
 def test_a_file_is_as_the_formats_have_it(tmp_path):
-    """The digest by hand, from the words of docs/formats-files.md."""
+    """The digest by hand, from the words of docs/specification.md."""
     assert parquet.ROW_GROUP == 1 << 18
     path = written(tmp_path, tables=[TABLE.slice(0, 7), TABLE.slice(7)])
     marks = pq.ParquetFile(path).metadata.metadata
     number = marks[b"metricldp.collections"].decode()
     assert len(bytes.fromhex(number)) == 16
-    columns = [
-        hashlib.sha256(b"".join(value if isinstance(value, bytes) else np.array(value, kind)
-                                .tobytes() for value in TABLE[name].to_pylist())).hexdigest()
-        for name, kind in {"age": "u1", "visits": "", "region": "u1", "weight": "<f8"}.items()
-    ]  # fmt: skip
+    kinds = {"age": "u1", "visits": "", "region": "u1", "weight": "<f8"}
+    columns = []
+    for name, kind in kinds.items():
+        values = TABLE[f"{name}=report"].to_pylist()
+        rows = [v if isinstance(v, bytes) else np.array(v, kind).tobytes() for v in values]
+        columns.append(hashlib.sha256(b"".join(rows)).hexdigest())
     data = {"collections": [number], "columns": columns, "n": N, "survey": SURVEY.fingerprint}
     text = json.dumps(data, separators=(",", ":"), sort_keys=True)
     assert marks[b"metricldp.digest"].decode() == hashlib.sha256(text.encode()).hexdigest()
@@ -233,7 +236,7 @@ def test_every_byte_of_a_page_is_checked(tmp_path):
     """A page with another checksum is no whole file, even where the digest would not be read."""
     path = written(tmp_path)
     raw = bytearray(path.read_bytes())
-    at = raw.index(TABLE["weight"].combine_chunks().buffers()[1].to_pybytes())
+    at = raw.index(TABLE["weight=report"].combine_chunks().buffers()[1].to_pybytes())
     raw[at + 3] ^= 1
     path.write_bytes(raw)
     with pytest.raises(InvalidReportError, match="CRC checksum verification failed") as caught:
@@ -306,9 +309,9 @@ def test_a_file_of_another_survey_is_refused_even_if_nobody_is_in_it(tmp_path):
 
 def test_rows_of_a_file_are_counted_over_its_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "ROW_GROUP", 16)
-    ages = TABLE["age"].to_numpy().copy()
+    ages = TABLE["age=report"].to_numpy().copy()
     ages[60] = 100
-    pq.write_table(with_column("age", ages), tmp_path / "a.parquet")
+    pq.write_table(with_column("age=report", ages), tmp_path / "a.parquet")
     with pytest.raises(InvalidReportError, match=r"^report 61 has a value"):
         SURVEY.tally(tmp_path / "a.parquet")
 

@@ -1,67 +1,90 @@
-"""Facts for ever: this package against vectors/*.json, and a second client against the same."""
+"""Report vectors: this package reproduces vectors/*.json, and wrong vectors are noticed."""
 
 import hashlib
 import json
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
-from vector_cases import FILES, FOLDER, made
+import vector_cases
+from vector_cases import FILES, FOLDER, MANIFESTS, made
 
-from metricldp import (
-    Integer,
-    InvalidSpecError,
-    InvalidValueError,
-    MetricLdpError,
-    Survey,
-    SurveySpec,
-)
-from metricldp.channels.table import Table
-from metricldp.coins.tape import Tape
-from metricldp.survey import files
-from vectors import Recorded, check, entry, fact
+from metricldp import Integer, InvalidSpecError, InvalidValueError, MetricLdpError, Survey
+from metricldp_core.device import Device
+from metricldp_core.distributions import FIRST, SECOND, SUPPORTED
+from metricldp_core.manifest import Manifest
+from metricldp_core.metrics import KINDS
+from vectors import Recorded, check, check_of_survey, manifest_vector, report_vector
 
-FEWEST = 2_000
-"""Facts in all files together."""
+FEWEST = 3_000
+"""Vectors in all files together."""
+DOMAINS = {"integer", "continuous", "ordinal", "categorical", "weight", "response"}
+
+
+def loaded(name):
+    return json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_hold_and_are_made_again(name):
-    text = (FOLDER / f"{name}.json").read_text("utf-8")
-    count, wrong = check(json.loads(text))
+def test_files_are_reproduced(name):
+    count, wrong = check(loaded(name))
     assert not wrong, "\n".join(wrong[:5])
     assert count > 40
-    assert made(name) == text, "a fact has changed: facts are for ever"
+    assert made(name) == (FOLDER / f"{name}.json").read_text("utf-8"), "vectors never change"
 
 
-def test_there_are_many_facts_and_no_other_files():
-    files = sorted(FOLDER.glob("*.json"))
-    assert [file.stem for file in files] == sorted(FILES)
-    assert sum(check(json.loads(file.read_text("utf-8")))[0] for file in files) >= FEWEST
+def test_there_are_many_vectors_and_no_other_files():
+    files = sorted(FOLDER.iterdir())
+    assert [file.name for file in files] == sorted(f"{name}.json" for name in FILES)
+    assert sum(check(loaded(name))[0] for name in FILES) >= FEWEST
 
 
-def _as_designed(text):
-    """The rejected file of version 1 as a valid one of version 2, with a mechanism."""
-    return text.replace("= 1\n\n", "= 2\n\n") + 'per = 1\nmechanism = "geometric"\n'
+def test_every_distribution_metric_and_domain_has_vectors():
+    fields = [
+        field
+        for name in MANIFESTS
+        for one in loaded(name)["manifests"]
+        for field in Manifest.parse(one["manifest"]).fields
+    ]
+    drawn = [f.distribution for f in fields if f.distribution is not None]
+    memoised = [d for d in drawn if d.kind == "memoised"]
+    assert {d.kind for d in drawn} == SUPPORTED.keys()
+    assert {d.first.kind for d in memoised} == FIRST.keys()
+    assert {d.second.kind for d in memoised} == SECOND.keys()
+    assert {f.metric.kind for f in fields if f.metric is not None} == KINDS.keys()
+    domains = [domain for field in fields for domain in field.domains]
+    assert {domain.kind for domain in domains} == DOMAINS
+    for named in ("optional", "stochastic", "within", "ratio", "cyclic", "given"):
+        assert {bool(getattr(domain, named, None)) for domain in domains} == {True, False}, named
 
 
-def broken_twins():
-    """A fact of each kind with something wrong in it."""
-    yield "threshold", ["surveys", 0, "facts", 0, "words"], lambda words: words + "0" * 16
-    yield "threshold", ["surveys", 0, "facts", 0, "report"], lambda hex: hex[:-2] + "02"
-    yield "threshold", ["surveys", 0, "fingerprint"], lambda hex: "0" + hex[1:]
-    yield "table", ["laws", 0, "facts", 0, "report"], lambda report: 1 - report
-    yield "tape", ["tape", 5, "found"], lambda found: found + "1"
+def wrong_vectors():
+    """A vector of each list with something wrong in it."""
+    first = ["manifests", 0]
+    yield "threshold", [*first, "reports", 0, "words"], lambda words: words + "0" * 16
+    yield "threshold", [*first, "reports", 0, "report"], lambda report: report[:-2] + "02"
+    yield "threshold", [*first, "fingerprint"], lambda digits: "0" + digits[1:]
+    yield "threshold", [*first, "guarantee", 0], lambda sentence: sentence.replace("most", "least")
+    yield "threshold", [*first, "certificate", 0, "loss"], lambda loss: loss + 1e-8
+    yield "threshold", [*first, "certificate", 0, "tightest"], lambda pair: pair[::-1]
+    yield "table", [*first, "reports", 0, "report"], lambda report: report[:-1] + "1"
+    yield "memoised", [*first, "reports", -1, "remembered"], lambda _: {}
+    yield "random-words", ["random_words", 5, "result"], lambda found: found + "1"
     yield "canonical", ["canonical", 0, "text"], lambda text: text + "0"
-    yield "refused-reports", ["surveys", 0, "reports", 0, "refused"], lambda _: "range"
-    yield "refused-values", ["surveys", 0, "values", 0, "refused"], lambda _: "kind"
-    yield "refused-surveys", ["files", 0, "text"], _as_designed
+    yield "rejected-reports", [*first, "rejected_reports", 0, "reason"], lambda _: "range"
+    yield "rejected-reports", [*first, "rejected_reports", 0, "report"], lambda _: ""
+    yield "rejected-values", [*first, "rejected_values", 0, "reason"], lambda _: "kind"
+    yield "rejected-manifests", ["rejected_manifests", 0, "reason"], lambda _: "guarantee"
+    yield "rejected-manifests", ["rejected_manifests", -1, "manifest"], lambda _: VALID
+    yield "surveys", ["surveys", 0, "fingerprint"], lambda digits: digits[::-1]
+    yield "rejected-surveys", ["rejected_surveys", 0, "text"], lambda _: DESIGNED.to_toml()
 
 
-@pytest.mark.parametrize(("name", "path", "change"), list(broken_twins()))
-def test_a_wrong_fact_is_noticed(name, path, change):
-    data = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+DESIGNED = Survey.design({"x": Integer(0, 9, epsilon=1, per=1, mechanism="geometric")})
+VALID = DESIGNED.manifest()
+
+
+@pytest.mark.parametrize(("name", "path", "change"), list(wrong_vectors()))
+def test_wrong_vector_is_noticed(name, path, change):
+    data = loaded(name)
     inner = data
     for key in path[:-1]:
         inner = inner[key]
@@ -71,81 +94,33 @@ def test_a_wrong_fact_is_noticed(name, path, change):
         check({**data, "metricldp-vectors": 2})
 
 
-def completed(data):
-    """The data of a survey file with a distance and a mechanism for each attribute without."""
-    grouped = {name for one in data.get("joint", ()) for name in one["attributes"]}
-    for name, stated in data["attributes"].items():
-        numeric = stated["kind"] in ("integer", "continuous", "real")
-        if numeric and not {"per", "within", "metric"} & stated.keys():
-            stated["per"] = 1
-        if name not in grouped and stated["kind"] != "weight":
-            stated.setdefault("mechanism", "geometric" if numeric else "response")
-    return data
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_surveys_read_reports_as_devices_write_them(name):
+    """The package with arrays and the core agree on all reports, also on rejected ones."""
+    cases = [one for one in MANIFESTS[name]() if one.survey is not None]
+    assert (len(cases) > 0) == (name != "table")  # no mechanism of a survey is a table
+    for one in cases:
+        assert check_of_survey(one.survey, one.vector) == []
 
 
-def test_rejected_surveys_are_rejected_for_their_own_reason():
-    """Most of these files are not designed; they would be rejected for that alone."""
-    count = 0
-    for one in json.loads((FOLDER / "refused-surveys.json").read_text("utf-8"))["files"]:
-        try:
-            data = (files.from_json if one["format"] == "json" else files.from_toml)(one["text"])
-            complete = completed(data)
-        except (InvalidSpecError, TypeError, KeyError, AttributeError):
-            continue  # no file or no attributes, so it is rejected before any is read
-        if type(data.get("metricldp")) is int and data["metricldp"] == 2:
-            with pytest.raises(InvalidSpecError) as caught:
-                pytest.fail(f"{one['because']}: {Survey.from_dict(complete)}")
-            assert "is not designed" not in str(caught.value), one["because"]
-            assert "needs a distance" not in str(caught.value), one["because"]
-            count += 1
-    assert count > 50
-    good = {"kind": "integer", "low": 0, "high": 9, "epsilon": 1}
-    assert Survey.from_dict(completed({"metricldp": 2, "attributes": {"x": good}})).certify().holds
+def test_survey_that_reads_reports_differently_is_noticed():
+    one = next(iter(vector_cases.rejected_reports()))
+    vector = one.vector
+    wrong = {**vector["rejected_reports"][0], "reason": "range"}
+    assert len(check_of_survey(one.survey, {**vector, "rejected_reports": [wrong]})) == 1
+    assert check_of_survey(DESIGNED, vector) == ["another manifest"]
 
 
-def test_a_second_client_finds_the_same():
-    """In another language, by docs/formats.md: it knows nothing of this package."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("the second client is in JavaScript, and node is not installed")
-    client = Path(__file__).with_name("second_client_check.js")
-    files = [str(FOLDER / f"{name}.json") for name in FILES]
-    done = subprocess.run([node, client, *files], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert int(done.stdout.split()[0]) >= FEWEST
+# Making vectors
 
 
-def test_planar_noise_is_a_table_over_cells():
-    """Its weights are made with floats, so no file holds them; the way to draw them is the same."""
-    noise = build_planar()
-    table = Table.of([[int(weight, 16) for weight in row] for row in noise.law()["weights"]])
-    stream = Recorded("planar")
-    for k in range(200):
-        x, y, word = k % 3, k % 4, int.from_bytes(stream.draw(8), "little")
-        cell = table.blur(4 * x + y, Tape.of([word]))
-        assert noise.draw((x, y), Tape.of([word])) == divmod(cell, 4)
-
-
-def build_planar():
-    survey = Survey.design(
-        SurveySpec(
-            {"x": Integer(0, 2, epsilon=1, per=1), "y": Integer(0, 3, epsilon=1, per=1)},
-            joint={("x", "y"): "planar-laplace"},
-        )
-    )
-    return survey.blocks["x+y"].channel
-
-
-# Making facts
-
-
-def test_a_stream_of_known_words():
+def test_recorded_words():
     """The words that are given, lowest byte first, and then digests of the seed and a number."""
     first, second = (hashlib.sha256(f"seed {k}".encode()).digest() for k in (1, 2))
     stream = Recorded("seed", [1, 2**64 - 2])
     given = bytes([1, *[0] * 7, 254, *[255] * 7])
     assert stream.draw(16) == given
-    assert stream.drawn == given  # nothing is drawn before it is asked for
+    assert stream.drawn == given  # nothing is drawn before it is needed
     assert stream.draw(8) == first[:8]
     assert stream.draw(40) == first[8:] + second[:16]
     assert stream.draw(0) == b""
@@ -153,62 +128,58 @@ def test_a_stream_of_known_words():
     assert stream.words(0) == ""
 
 
-def test_facts_of_a_survey_of_ones_own():
+def test_vectors_of_another_survey():
     survey = Survey.design({"a": Integer(0, 9, epsilon=1, per=1)})
-    person, beyond = {"a": 3}, {"a": 12}
-    one = fact(survey, person, Recorded("one"))
-    assert set(one) == {"person", "words", "report"}
-    assert one["person"] == person
-    words = Recorded("one")
-    words.draw(len(one["words"]) // 2)
-    assert one["words"] == words.words(len(one["words"]) // 16)
-    clipped = fact(survey, beyond, Recorded("two"), clip=True)
-    assert (clipped["clip"], clipped["person"]) == (True, beyond)
+    device = Device(survey.client_manifest)
+    response, beyond = {"a": 3}, {"a": 12}
+    one = report_vector(device, response, Recorded("one"))
+    assert set(one) == {"response", "words", "report"}
+    assert one["response"] == response
+    source = Recorded("one")
+    source.draw(len(one["words"]) // 2)
+    assert one["words"] == source.words(len(one["words"]) // 16)
+    clipped = report_vector(device, beyond, Recorded("two"), clip=True)
+    assert (clipped["clip"], clipped["response"]) == (True, beyond)
     with pytest.raises(InvalidValueError):
-        fact(survey, beyond, Recorded("two"))
-    marks = {"canonical": survey.canonical, "fingerprint": survey.fingerprint}
-    found = entry(survey, facts=[one, clipped], values=[{"person": beyond, "refused": "range"}])
-    assert {name: found[name] for name in marks} == marks
-    assert found["survey"] == survey.to_dict()
-    assert len(found["facts"]) == 2
+        report_vector(device, beyond, Recorded("two"))
+    rejected = [{"response": beyond, "reason": "range"}]
+    found = manifest_vector(
+        survey.client_manifest, reports=[one, clipped], rejected_values=rejected
+    )
+    assert (found["manifest"], found["fingerprint"]) == (survey.manifest(), survey.fingerprint)
     assert check({"metricldp-vectors": 1}) == (0, [])
-    data = {"metricldp-vectors": 1, "surveys": [found]}
+    data = {"metricldp-vectors": 1, "manifests": [found]}
     assert check(data) == (4, [])
     for place, key, wrong in (
-        (found, "canonical", "{}"),
+        (found, "fingerprint", "{}"),
         (one, "words", one["words"] + "0" * 16),
         (one, "report", "00"),
         (clipped, "report", "00"),
-        (found["values"][0], "refused", "kind"),
+        (rejected[0], "reason", "kind"),
     ):
         right, place[key] = place[key], wrong
-        count, told = check(data)
-        assert (count, len(told)) == (4, 1)
-        assert told[0].startswith("surveys: ")
-        assert wrong in told[0] or key == "words"
+        count, differences = check(data)
+        assert (count, len(differences)) == (4, 1)
+        assert differences[0].startswith("manifests: ")
         place[key] = right
-    found["values"].append({"person": beyond, "clip": True, "refused": None})
-    with pytest.raises(
-        MetricLdpError, match="more random words than were given"
-    ):  # clipped, it is not refused
+    rejected.append({"response": beyond, "clip": True, "reason": None})
+    assert check(data) == (5, [])
+    one["words"] = one["words"][:-16]
+    with pytest.raises(MetricLdpError, match="more random words than were given"):
         check(data)
-    del found["values"][-1]
-    one["person"] = beyond
-    with pytest.raises(InvalidValueError):  # without a word it is not clipped
+    one["response"] = beyond
+    with pytest.raises(InvalidValueError):  # without clip it is rejected
         check(data)
 
 
-def test_facts_of_laws_and_files():
-    law = Table.of([[1 << 63, 1 << 63], [1 << 62, 3 << 62]]).law()
-    data = {"metricldp-vectors": 1, "laws": [{"law": law, "facts": []}]}
-    assert check(data) == (1, [])
-    data["laws"][0]["law"] = {**law, "name": "chair"}
-    assert [told.startswith("laws: ") for told in check(data)[1]] == [True]
-    survey = Survey.design({"a": Integer(0, 9, epsilon=1, per=1)})
-    files = [
-        {"format": "json", "text": survey.to_json(), "refused": None},
-        {"format": "toml", "text": survey.to_toml(), "refused": None},
-        {"format": "json", "text": survey.to_toml(), "refused": "survey"},
-        {"format": "toml", "text": survey.to_json(), "refused": "survey"},
+def test_survey_files_in_both_formats():
+    texts = [
+        {"format": "json", "text": DESIGNED.to_json()},
+        {"format": "toml", "text": DESIGNED.to_toml()},
     ]
-    assert check({"metricldp-vectors": 1, "files": files}) == (4, [])
+    good = [{**text, "fingerprint": DESIGNED.fingerprint} for text in texts]
+    swapped = [{**text, "format": "toml" if text["format"] == "json" else "json"} for text in texts]
+    data = {"metricldp-vectors": 1, "surveys": good, "rejected_surveys": swapped}
+    assert check(data) == (4, [])
+    accepted = check({"metricldp-vectors": 1, "rejected_surveys": texts})[1]
+    assert len(accepted) == 2

@@ -1,15 +1,19 @@
-"""The cases of vectors/*.json: `python tests/reports/vector_cases.py --write` makes them again.
+"""The cases of vectors/*.json: `python tests/reports/vector_cases.py --write` writes the files.
 
-Facts are for ever: a case may be added, but a fact that is there never changes.
+Existing vectors never change; cases are added at the end of a list. What a search would find, such
+as patterns and tops, is stated, so that no search changes a vector.
 """
 
 import json
 import math
 import re
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+
+import numpy as np
+import rejected_cases
 
 from metricldp import (
     Categorical,
@@ -20,6 +24,7 @@ from metricldp import (
     Lp,
     Matrix,
     Ordinal,
+    Relative,
     SensitiveSet,
     Survey,
     SurveySpec,
@@ -27,141 +32,189 @@ from metricldp import (
     Unary,
     Weight,
 )
-from metricldp.basics.canonical import canonical, hexadecimal
-from metricldp.basics.exact import ONE
-from metricldp.channels.table import Table
-from metricldp.coins.tape import Tape
-from vectors import FORMAT, Recorded, entry, fact
+from metricldp.channels.plain_data import manifest_of
+from metricldp.channels.plain_data import word as digits
+from metricldp_core import distributions, metrics, values
+from metricldp_core.canonical import canonical
+from metricldp_core.device import Device
+from metricldp_core.distributions import Table
+from metricldp_core.exact import WORD
+from metricldp_core.manifest import Field, Manifest
+from metricldp_core.random_words import Words
+from vectors import FORMAT, Recorded, manifest_vector, report_of, report_vector
 
 FOLDER = Path(__file__).parents[2] / "vectors"
+
+
+@dataclass
+class Case:
+    """A manifest with lists of vectors, and the survey that it is from, if any."""
+
+    manifest: Manifest
+    survey: Survey | None = None
+    sampled: bool = True
+    """Whether it is among the cases of which every few are written as survey files."""
+
+    def __post_init__(self):
+        self.device = Device(self.manifest)
+        self.lists = {}
+
+    @classmethod
+    def of(cls, survey):
+        return cls(survey.client_manifest, survey)
+
+    @property
+    def vector(self):
+        return manifest_vector(self.manifest, **self.lists)
+
+    def add(self, key, vectors):
+        self.lists.setdefault(key, []).extend(vectors)
+        return self
+
+    def reports(self, responses, *, clip=False):
+        """Reports of responses in turn: from random words, every third near the thresholds."""
+        for k, response in enumerate(responses):
+            seed = f"{self.manifest.fingerprint} {k}"
+            source = near(self.manifest, seed) if k % 3 == 2 else Recorded(seed)
+            self.add("reports", [report_vector(self.device, response, source, clip=clip)])
+        return self
+
+    def remembered(self, responses):
+        """Reports of responses in turn from one memory."""
+        memory = {}
+        for k, response in enumerate(responses):
+            source = Recorded(f"{self.manifest.fingerprint} memory {k}")
+            self.add("reports", [report_vector(self.device, response, source, memory=memory)])
+        return self
+
+    def rejected_values(self, rejected, *, clip=False):
+        clipped = {"clip": True} if clip else {}
+        vectors = [{"response": r, **clipped, "reason": why} for r, why in rejected]
+        return self.add("rejected_values", vectors)
 
 
 # Words -------------------------------------------------------------------------------------------
 
 
-def thresholds(survey):
-    """Every probability of its laws."""
-    return [int(text, 16) for text in re.findall(r'"([0-9a-f]{16})"', survey.canonical)]
+def thresholds(manifest):
+    """Probabilities and cumulative sums that words are compared with."""
+    found = [int(text, 16) for text in re.findall(r'"([0-9a-f]{16})"', manifest.text)]
+    for field in manifest.fields:
+        if isinstance(field.distribution, Table):
+            found += [total for row in field.distribution._cumulative[:4] for total in row]
+    return found
 
 
-def near(survey, seed):
-    """Words at, just below and just above the thresholds of the laws, among other words."""
-    marks = thresholds(survey)
+def near(manifest, seed):
+    """Words at, just below and just above the thresholds, among other words."""
+    marks = thresholds(manifest)
     stream, words = Recorded(f"near {seed}"), []
     for _ in range(40):
-        kind, which, *rest = stream.draw(10)
-        mark = marks[which % len(marks)]
-        chosen = [mark, mark - 1, mark + 1, 0, ONE - 1]
-        words.append(chosen[kind % 8] % ONE if kind % 8 < 5 else int.from_bytes(bytes(rest), "big"))
+        kind, high, low, *rest = stream.draw(11)
+        mark = marks[(high << 8 | low) % len(marks)]
+        chosen = [mark, mark - 1, mark + 1, 0, WORD - 1]
+        words.append(
+            chosen[kind % 8] % WORD if kind % 8 < 5 else int.from_bytes(bytes(rest), "big")
+        )
     return Recorded(seed, words)
 
 
-def stubborn(survey, seed):
-    """Digits that agree with a threshold's in most lanes: these are decided late or never."""
-    marks = thresholds(survey)
-    wide = -(-max(field.bits for field in survey.fields.values()) // 64)
-    words, stream = [], Recorded(f"stubborn {seed}")
-    for digit in range(64):
-        for _ in range(wide):
-            few = [int.from_bytes(stream.draw(8), "big") for _ in range(3)]
-            plain = ONE - 1 if marks[0] >> (63 - digit) & 1 else 0
-            words.append(plain ^ (few[0] & few[1] & few[2]))
-    return Recorded(seed, words)
+# Attributes and fields ---------------------------------------------------------------------------
 
 
-def told(survey, people, *, extra=(), clip=False):
-    """Facts for people in turn: random words, then some near the thresholds, then `extra`."""
-    facts = []
-    for k, person in enumerate(people):
-        seed = f"{survey.fingerprint} {k}"
-        stream = near(survey, seed) if k % 3 == 2 else Recorded(seed)
-        facts.append(fact(survey, person, stream, clip=clip))
-    for k, make in enumerate(extra):
-        facts.append(fact(survey, people[k], make(survey, f"{survey.fingerprint} extra {k}")))
-    return facts
+def case(**attributes):
+    return Case.of(Survey.design(attributes))
+
+
+def added(cases):
+    """Cases that were added later, which must not change what survey files there are."""
+    for one in cases:
+        one.sampled = False
+        yield one
 
 
 def around(attribute, count):
-    """Values of an attribute: both ends, the middle and some between."""
+    """Responses x: both ends, the middle and some between."""
     size = attribute.size
     positions = [0, size - 1, size // 2, 1 % size, *((7 * k + 3) % size for k in range(count))]
-    values = getattr(attribute, "values", None)
-    return [{"x": values[p]} for p in positions[:count]]
+    return [{"x": attribute.values[p]} for p in positions[:count]]
 
 
-def of_mechanisms(mechanisms, sizes, epsilons, count, *, extra=(), make=None):
+def of_mechanisms(mechanisms, sizes, epsilons, count, *, make=None):
     make = make or (lambda size, **more: Integer(0, size - 1, per=1, **more))
-    found = []
-    for mechanism in mechanisms:
-        for size in sizes:
-            for epsilon in epsilons:
-                survey = Survey.design({"x": make(size, epsilon=epsilon, mechanism=mechanism)})
-                attribute = survey.attributes["x"]
-                found.append(
-                    entry(survey, facts=told(survey, around(attribute, count), extra=extra))
-                )
-    return {"surveys": found}
+    for mechanism, size, epsilon in product(mechanisms, sizes, epsilons):
+        found = case(x=make(size, epsilon=epsilon, mechanism=mechanism))
+        yield found.reports(around(found.survey.attributes["x"], count))
 
 
 def names(size, **more):
     return Categorical([f"c{k}" for k in range(size)], **more)
 
 
-# Mechanisms --------------------------------------------------------------------------------------
+def stated(distribution, metric, domain=None):
+    """A manifest of one field of whole numbers."""
+    domain = domain or values.WholeNumbers("x", low=0, high=distribution.size - 1)
+    return Case(manifest_of((Field((domain,), metric, distribution),)))
 
 
-def threshold():
-    kinds = ["threshold", "threshold-paper", "threshold-dummy"]
-    few = of_mechanisms(kinds, [2, 3, 9, 65], [0.1, 1, 4], 6, extra=[stubborn])
-    wide = of_mechanisms(["threshold"], [66, 130, 1000], [0.5], 3)
-    return {"surveys": few["surveys"] + wide["surveys"]}
+def everyone(found):
+    """Each value twice."""
+    return found.reports(
+        [
+            {"x": x % found.device.manifest.fields[0].distribution.size}
+            for x in range(2 * found.device.manifest.fields[0].distribution.size)
+        ]
+    )
 
 
-def geometric():
-    few = of_mechanisms(["geometric"], [2, 3, 10, 256, 1000], [0.1, 0.5, 1, 4, 64], 8)
-    wide = of_mechanisms(["geometric"], [1 << 20], [0.0001, 0.05], 8)
-    return {"surveys": few["surveys"] + wide["surveys"]}
+# Distributions -----------------------------------------------------------------------------------
 
 
-def response():
-    return of_mechanisms(
+def randomized_response():
+    yield from of_mechanisms(
         ["randomized-response"], [2, 3, 4, 5, 17, 200], [0.1, 1, 5], 11, make=names
     )
 
 
-def unary():
-    five = ["a", "b", "c", "d", "e"]
-    metrics = [
-        None,
-        SensitiveSet(["b", "d"]),
-        Graph([("a", "b"), ("b", "c", 2), ("c", "d", 0.5), ("d", "e"), ("a", "e", 3)]),
-        Tree({"one": ["a", "b"], "two": {"left": ["c"], "right": ["d", "e"]}}, {"left": 2}),
-        DistanceMatrix(TABLE),
-    ]
-    found = []
-    for metric in metrics:
-        for epsilon in (0.5, 2):
-            x = Categorical(five, epsilon=epsilon, metric=metric, mechanism="unary")
-            survey = Survey.design({"x": x})
-            people = [{"x": five[k % 5]} for k in range(8)]
-            extra = [stubborn] if epsilon == 2 else []
-            found.append(entry(survey, facts=told(survey, people, extra=extra)))
-    bits = Unary(bits=[[0.75, 0.25]] * 40 + [[0.5, 0.5]] * 2 + [[0.25, 0.75]] * 38)
-    survey = Survey.design({"x": names(80, epsilon=2, mechanism=bits)})
-    found.append(entry(survey, facts=told(survey, around(survey.attributes["x"], 4))))
-    peers = ["unary-symmetric", "unary-optimised", "histogram-threshold"]
-    more = of_mechanisms(peers, [2, 5], [1, 3], 5, make=names)
-    wide = of_mechanisms(peers[1:2], [70], [1], 5, make=names)
-    return {"surveys": found + more["surveys"] + wide["surveys"]}
+def threshold():
+    kinds = ["threshold", "threshold-paper", "threshold-dummy"]
+    yield from of_mechanisms(kinds, [2, 3, 9, 65], [0.1, 1, 4], 6)
+    yield from of_mechanisms(["threshold"], [66, 130, 1000], [0.5], 3)
+    flips = tuple(WORD // n for n in (3, 4, 2, 5))
+    lengths = (7, 11, 1, 14)  # tenths, above the logarithms of (1 - p) / p
+    metric = metrics.Graph(5, metrics.Fraction(1, 10), tuple((x, x + 1) for x in range(4)), lengths)
+    yield everyone(stated(distributions.Threshold(5, flips), metric))
 
 
-TABLE = [
+def geometric():
+    yield from of_mechanisms(["geometric"], [2, 3, 10, 256, 1000], [0.1, 0.5, 1, 4, 64], 8)
+    yield from of_mechanisms(["geometric"], [1 << 20], [0.0001, 0.05], 8)
+
+
+DISTANCES = [
     [0, 1, 2, 3, 4],
     [1, 0, 1.5, "7/3", 3],
     [2, 1.5, 0, 1, 2],
     [3, "7/3", 1, 0, 1],
     [4, 3, 2, 1, 0],
 ]
+FIVE = ["a", "b", "c", "d", "e"]
+METRICS = [
+    None,
+    SensitiveSet(["b", "d"]),
+    Graph([("a", "b"), ("b", "c", 2), ("c", "d", 0.5), ("d", "e"), ("a", "e", 3)]),
+    Tree({"one": ["a", "b"], "two": {"left": ["c"], "right": ["d", "e"]}}, {"left": 2}),
+    DistanceMatrix(DISTANCES),
+]
+
+
+def unary():
+    for metric, epsilon in product(METRICS, (0.5, 2)):
+        found = case(x=Categorical(FIVE, epsilon=epsilon, metric=metric, mechanism="unary"))
+        yield found.reports([{"x": FIVE[k % 5]} for k in range(8)])
+    bits = Unary(bits=[[0.75, 0.25]] * 40 + [[0.5, 0.5]] * 2 + [[0.25, 0.75]] * 38)
+    found = case(x=names(80, epsilon=2, mechanism=bits))
+    yield found.reports(around(found.survey.attributes["x"], 4))
 
 
 def matrix():
@@ -176,217 +229,148 @@ def matrix():
             epsilons=[0.05, 0.1, 0.25, 0.125],
         ),
     ]
-    found = []
     for plan in plans:
-        survey = Survey.design({"x": Integer(10, 14, epsilon=1, mechanism=plan, per=1)})
-        people = around(survey.attributes["x"], 8)
-        found.append(entry(survey, facts=told(survey, people)))
+        found = case(x=Integer(10, 14, epsilon=1, mechanism=plan, per=1))
+        yield found.reports(around(found.survey.attributes["x"], 8))
     wide = Matrix(workload="ranges", strategy="prefix", reach=2)
-    survey = Survey.design({"x": Integer(0, 63, epsilon=0.5, mechanism=wide, per=1)})
-    found.append(entry(survey, facts=told(survey, around(survey.attributes["x"], 4))))
-    peers = of_mechanisms(["prefix", "histogram-sum"], [2, 4], [0.5, 3], 6)
-    return {"surveys": found + peers["surveys"]}
+    found = case(x=Integer(0, 63, epsilon=0.5, mechanism=wide, per=1))
+    yield found.reports(around(found.survey.attributes["x"], 4))
 
 
 def table():
+    half, quarter = WORD >> 1, WORD >> 2
     tables = [
-        [[ONE - 1, 1], [1, ONE - 1]],
-        [[ONE >> 1, ONE >> 2, ONE >> 2], [ONE >> 2, ONE >> 1, ONE >> 2], [1, ONE - 2, 1]],
-        [[5, 0, ONE - 5, 0], [7, 0, ONE - 7, 0]],
+        [[WORD - 1, 1], [1, WORD - 1]],
+        [[half, quarter, quarter], [quarter, half, quarter], [quarter - 1, quarter + 1, half]],
+        [[5, 0, WORD - 5, 0], [7, 0, WORD - 7, 0]],
+        [[0, WORD - 1, 1], [0, 1, WORD - 1]],
     ]
-    laws = []
     for weights in tables:
-        channel, facts = Table.of(weights), []
-        sums = [0, *channel._lookup.below[0], *channel._lookup.below[-1]]
-        words = sorted({w % ONE for s in sums for w in (s - 1, s, s + 1)})
-        for x in range(channel.size):
-            for word in words:
-                report = channel.blur(x, Tape.of([word]))
-                facts.append({"position": x, "words": hexadecimal(word), "report": report})
-        laws.append({"law": channel.law(), "facts": facts})
-    return {"laws": laws}
+        distribution = Table(tuple(map(tuple, weights)))
+        largest = metrics.Fraction(math.ceil(math.log(distribution.largest_ratio()) * 8) or 1, 8)
+        found = stated(distribution, metrics.Uniform(len(weights), largest))
+        sums = {total for row in distribution._cumulative for total in (0, *row)}
+        words = sorted({w % WORD for s in sums for w in (s - 1, s, s + 1)})
+        for x, one in product(range(len(weights)), words):
+            report = report_of(found.device, {"x": x}, Words.given([one])).hex()
+            found.add("reports", [{"response": {"x": x}, "words": digits(one), "report": report}])
+        yield found
 
 
-def shaped():
-    """Patterns and shapes are found by a search in floats, so all of them are stated here."""
+def additive():
     stairs = ["0011233211", "0123333210"]
     deep = list(range(80)) + list(range(80, 0, -1))
+    longest = [*range(4000), *range(4000, 0, -1)]
     cases = [
-        (Integer(0, 7, epsilon=1, within=2), {"patterns": ["0011221100"]}),
-        (
-            Integer(0, 7, epsilon=1, within=2, max_epsilon=2),
-            {"patterns": ["0011221100", "0112211000"]},
-        ),
-        (Integer(0, 7, epsilon=0.25, per=2), {"patterns": stairs * 2}),
-        (Integer(1, 12, epsilon=2, within=3, cyclic=True), {"patterns": ["000111222111"] * 8}),
-        (Ordinal(["a", "b", "c"], epsilon=0.1, max_epsilon=0.1), {"patterns": ["001"]}),
-        (
-            Continuous(0, 60, bins=60, epsilon=0.5, per=1),
-            {"patterns": [list(range(40)) + deep[-40:]]},
-        ),
-        (Continuous(0, 60, bins=60, epsilon=0.5, per=1), {"patterns": [deep]}),
+        (Integer(0, 7, epsilon=1, within=2), ["0011221100"]),
+        (Integer(0, 7, epsilon=1, within=2, max_epsilon=2), ["0011221100", "0112211000"]),
+        (Integer(0, 7, epsilon=0.25, per=2), stairs * 2),
+        (Integer(1, 12, epsilon=2, within=3, cyclic=True), ["000111222111"] * 8),
+        (Ordinal(["a", "b", "c"], epsilon=0.1, max_epsilon=0.1), ["001"]),
+        (Continuous(0, 60, bins=60, epsilon=0.5, per=1), [list(range(40)) + deep[-40:]]),
+        (Continuous(0, 60, bins=60, epsilon=0.5, per=1), [deep]),
         (
             Continuous(0, 1, points=5, epsilon=1, within=0.5, optional=1, rounding="stochastic"),
-            {"patterns": ["000111222111"]},
+            ["000111222111"],
         ),
+        (Ordinal(list("mtwhfsu"), epsilon=1, cyclic=True), ["0123210"]),
+        (Integer(0, 3999, epsilon=0.001, per=1), [longest]),
     ]
-    found = []
-    for attribute, data in cases:
-        x = replace(attribute, mechanism={"name": "additive", "workload": "ranges", **data})
-        survey = Survey.design({"x": x})
-        values = [x.low, x.high] if hasattr(x, "low") else list(x.levels)
-        found.append(entry(survey, facts=told(survey, [{"x": value} for value in values * 5])))
-    return {"surveys": found}
+    for attribute, patterns in cases:
+        how = {"name": "additive", "workload": "ranges", "patterns": patterns}
+        found = case(x=replace(attribute, mechanism=how))
+        ends = attribute.values if hasattr(attribute, "values") else (attribute.low, attribute.high)
+        yield found.reports([{"x": ends[k]} for k in (0, -1, 0, -1, len(ends) // 2) * 2])
 
 
-def shapes():
-    within = {
-        "name": "extremal",
-        "workload": "ranges",
-        "shapes": [
-            "11011",
-            "22110",
-            "10110",
-            "10011",
-            "21101",
-            "21100",
-            "01101",
-            "01100",
-            "12110",
-            "00110",
-            "10112",
-            "01122",
-            "01121",
-            "00112",
-            "01110",
-        ],
-        "tops": [
-            "5deca76fde30023a",
-            "4d5fb116ecafeb9f",
-            "1ed57cffb4747aff",
-            "00059884c70ffdd1",
-            "58a2b61af405c78e",
-            "000354abfd839e49",
-            "1eda3ab62b99fa25",
-            "02e95c9a99918395",
-            "00033450f9dd8b2f",
-            "02ee166dcd8680a8",
-            "589dc52f476da33d",
-            "4d5c7719af34cb94",
-            "0004b24d81356521",
-            "0003544d0f556055",
-            "28ef981dd262c986",
-        ],
-    }
-    secret = {
-        "name": "extremal",
-        "workload": "values",
-        "shapes": ["101", "210", "010", "012"],
-        "tops": ["7064c4f30270682c", "4d6ad359bc455694", "51eeab4a60713ad1", "4d6ad359bc455694"],
-    }
-    ends, inner = "a02f4103d6608be6", "705fc0b6a8b5151e"
-    tents = {"name": "tight-constraints", "tops": [ends, inner, "81f669e459cb3866", inner, ends]}
-    alike = {"name": "tight-constraints", "tops": ["b6137867257aee58"] * 4}
+SHAPES = """
+    11011 5deca76fde30023a 22110 4d5fb116ecafeb9f 10110 1ed57cffb4747aff 10011 00059884c70ffdd1
+    21101 58a2b61af405c78e 21100 000354abfd839e49 01101 1eda3ab62b99fa25 01100 02e95c9a99918395
+    12110 00033450f9dd8b2f 00110 02ee166dcd8680a8 10112 589dc52f476da33d 01122 4d5c7719af34cb94
+    01121 0004b24d81356521 00112 0003544d0f556055 01110 28ef981dd262c986
+"""
+EXTREMAL = {
+    "name": "extremal",
+    "workload": "ranges",
+    "shapes": SHAPES.split()[::2],
+    "tops": SHAPES.split()[1::2],
+}
+SENSITIVE = {
+    "name": "extremal",
+    "workload": "values",
+    "shapes": ["101", "210", "010", "012"],
+    "tops": ["7064c4f30270682c", "4d6ad359bc455694", "51eeab4a60713ad1", "4d6ad359bc455694"],
+}
+_END, _INNER = "a02f4103d6608be6", "705fc0b6a8b5151e"
+TIGHT = {
+    "name": "tight-constraints",
+    "tops": [_END, _INNER, "81f669e459cb3866", _INNER, _END],
+}
+ALIKE = {"name": "tight-constraints", "tops": ["b6137867257aee58"] * 4}
+
+
+def extremal():
     cases = [
-        Integer(0, 4, epsilon=1, within=2, mechanism=within),
-        Integer(0, 4, epsilon=1, max_epsilon=2, mechanism=tents, per=1),
-        Categorical(["a", "b", "c"], epsilon=0.5, metric=SensitiveSet(["b"]), mechanism=secret),
-        Categorical(["a", "b", "c", "d"], epsilon=2, mechanism=alike),
+        Integer(0, 4, epsilon=1, within=2, mechanism=EXTREMAL),
+        Integer(0, 4, epsilon=1, max_epsilon=2, mechanism=TIGHT, per=1),
+        Categorical(list("abc"), epsilon=0.5, metric=SensitiveSet(["b"]), mechanism=SENSITIVE),
+        Categorical(list("abcd"), epsilon=2, mechanism=ALIKE),
     ]
-    found = []
     for attribute in cases:
-        survey = Survey.design({"x": attribute})
-        found.append(entry(survey, facts=told(survey, around(attribute, 13))))
-    return {"surveys": found}
-
-
-def memoised():
-    """Two blurs: from no memory, and three reports from one memory, in which a value comes back."""
-    tops = ["a02f4103d6608be6", "705fc0b6a8b5151e", "81f669e459cb3866"]
-    tents = {"name": "tight-constraints", "tops": [*tops, tops[1], tops[0]]}
-    letters = ["a", "b", "c", "d"]
-    line = [(size, epsilon) for size in (2, 3, 10, 100, 1000) for epsilon in (0.1, 1, 4)]
-    cases = [
-        *(
-            Integer(0, size - 1, epsilon=epsilon, mechanism=again(epsilon), per=1)
-            for size, epsilon in line
-        ),
-        *(names(size, epsilon=e, mechanism=again(e)) for size in (2, 3, 17) for e in (0.1, 1, 5)),
-        Integer(0, 4, epsilon=1, max_epsilon=2, mechanism=again(1, first=tents), per=1),
-        Continuous(-1, 1, points=6, epsilon=2, mechanism=again(2), per=1, rounding="stochastic"),
-        Continuous(0, 60, bins=30, epsilon=1, per=5, mechanism=again(0.4)),
-        Ordinal(letters, epsilon=3, optional=1, mechanism=again(2, first="geometric")),
-    ]
-    found = []
-    for attribute in cases:
-        survey = Survey.design({"x": attribute})
-        values = [v["x"] for v in around(attribute, 4)] if hasattr(attribute, "values") else None
-        values = values or [attribute.low, attribute.high, (attribute.low + attribute.high) / 2]
-        facts = told(survey, [{"x": value} for value in values])
-        memory = {}
-        for k, value in enumerate([values[0], values[1], values[0], values[1], values[0]]):
-            seed = f"{survey.fingerprint} again {k}"
-            facts.append(fact(survey, {"x": value}, Recorded(seed), memory=memory))
-        found.append(entry(survey, facts=facts))
-    both = {
-        "age": Integer(0, 9, epsilon=1, mechanism=again(1), per=1),
-        "plain": Integer(0, 9, epsilon=1, mechanism="geometric", per=1),
-        "region of birth": names(3, epsilon=1, mechanism=again(1)),
-    }
-    survey, memory, facts = Survey.design(both), {}, []
-    for k in range(6):
-        person = {"age": k // 2, "plain": k, "region of birth": "c1" if k < 5 else "c2"}
-        seed = f"{survey.fingerprint} {k}"
-        facts.append(fact(survey, person, Recorded(seed), memory=memory))
-    return {"surveys": [*found, entry(survey, facts=facts)]}
+        yield case(x=attribute).reports(around(attribute, 13))
 
 
 def again(epsilon, **more):
     return {"name": "memoised", "each": epsilon / 4, **more}
 
 
-def hadamard():
-    return of_mechanisms(["hadamard"], [2, 3, 4, 7, 8, 100], [1, 3], 9, make=names)
+def memoised():
+    """Without a memory, and reports from one memory, in which a value comes back."""
+    line = product((2, 3, 10, 100, 1000), (0.1, 1, 4))
+    uneven = Graph([("a", "b"), ("b", "c", 2), ("c", "d", 0.5)])
+    cases = [
+        *(Integer(0, size - 1, epsilon=e, mechanism=again(e), per=1) for size, e in line),
+        *(names(size, epsilon=e, mechanism=again(e)) for size in (2, 3, 17) for e in (0.1, 1, 5)),
+        Integer(0, 4, epsilon=1, max_epsilon=2, mechanism=again(1, first=TIGHT), per=1),
+        Categorical(
+            list("abc"),
+            epsilon=0.5,
+            metric=SensitiveSet(["b"]),
+            mechanism=again(0.5, first=SENSITIVE),
+        ),
+        Continuous(-1, 1, points=6, epsilon=2, mechanism=again(2), per=1, rounding="stochastic"),
+        Continuous(0, 60, bins=30, epsilon=1, per=5, mechanism=again(0.4)),
+        Ordinal(list("abcd"), epsilon=3, optional=1, mechanism=again(2, first="geometric")),
+        Categorical(
+            list("abcd"), epsilon=2, metric=uneven, mechanism=again(2, first="randomized-response")
+        ),
+    ]
+    for attribute in cases:
+        found = case(x=attribute)
+        if hasattr(attribute, "values"):
+            responses = around(attribute, 4)
+        else:
+            ends = attribute.low, attribute.high, (attribute.low + attribute.high) / 2
+            responses = [{"x": value} for value in ends]
+        order = [responses[k] for k in (0, 1, 0, 1, 0)]
+        yield found.reports(responses).remembered(order)
+    weights = ((WORD - 3, 2, 1), (1, 2, WORD - 3))
+    first = Table(weights)
+    whole = distributions.Memoised(first, distributions.RandomizedResponse(3, WORD >> 1))
+    found = stated(whole, metrics.Uniform(2, metrics.Fraction(45)))
+    yield found.remembered([{"x": k % 2} for k in range(4)])
+    several = case(
+        age=Integer(0, 9, epsilon=1, mechanism=again(1), per=1),
+        plain=Integer(0, 9, epsilon=1, mechanism="geometric", per=1),
+        **{"region of birth": names(3, epsilon=1, mechanism=again(1))},
+    )
+    yield several.remembered(
+        [{"age": k // 2, "plain": k, "region of birth": "c1" if k < 5 else "c2"} for k in range(6)]
+    )
 
 
-def hashing():
-    return of_mechanisms(["local-hashing"], [2, 5, 11, 100], [0.5, 1, 3], 9, make=names)
-
-
-def subset():
-    return of_mechanisms(["subset"], [2, 3, 6, 11, 100], [0.2, 1, 3], 9, make=names)
-
-
-def levels():
-    kinds = ["haar", "hierarchy-2", "hierarchy-3", "hierarchy-4-plain", "hierarchy-16"]
-    signs = of_mechanisms(kinds, [2, 5, 17, 100], [1, 4], 7)
-    bits = of_mechanisms(["hierarchy-2-unary", "hierarchy-4-unary"], [2, 7, 70], [1, 3], 6)
-    return {"surveys": signs["surveys"] + bits["surveys"]}
-
-
-def joint():
-    ages = {"x": Integer(0, 6, epsilon=1, per=1), "y": Integer(10, 29, epsilon=1, per=1)}
-    cases = []
-    for name in ("hio", "hio-hashing"):
-        for branching in (2, 5):
-            how = {"name": name, "branching": branching}
-            place = Categorical(["a", "b", "c"], epsilon=2)
-            cases += [(ages, how, ("x", "y")), ({**ages, "c": place}, how, ("c", "x", "y"))]
-            between = {"x": ages["x"], "z": Ordinal(["no", "yes"], epsilon=1), "y": ages["y"]}
-            cases.append((between, how, ("x", "y")))
-    found = []
-    for attributes, how, names in cases:
-        survey = Survey.design(SurveySpec(attributes, joint={names: how}))
-        whole = {"x": [0, 3, 6], "y": [10, 17, 29], "c": ["a", "c", "b"], "z": ["no", "yes", "no"]}
-        people = [
-            {n: whole[n][(k + k // 3 * d) % 3] for d, n in enumerate(attributes)} for k in range(8)
-        ]
-        found.append(entry(survey, facts=told(survey, people)))
-    return {"surveys": found}
-
-
-def cells():
-    """Several attributes as one; patterns and tops are stated, as above."""
+def groups():
+    """Several attributes in one integer."""
     whole = {name: Integer(0, size - 1, epsilon=1, within=1) for name, size in (("x", 2), ("y", 3))}
     bins = {
         name: Continuous(0, size, bins=size, epsilon=1, within=1, max_epsilon=2)
@@ -395,12 +379,11 @@ def cells():
     three = {
         "x": Integer(0, 1, epsilon=0.5, per=1),
         "y": Integer(0, 2, epsilon=0.5, cyclic=True, per=1),
-        "z": Ordinal(["no", "yes"], epsilon=1),
+        "z": Ordinal(["no", "yes"], epsilon=1, mechanism="threshold"),
         "c": Categorical(["a", "b"], epsilon=0.5),
     }
     lines = {"x": Integer(0, 1, epsilon=1, per=1), "y": Integer(0, 1, epsilon=0.5, per=1)}
     patterns = ["32101210121010121012", "21212321234321232101"]
-    flat = ["11101011101011111011"]
     shaped = {"name": "additive", "workload": "ranges"}
     tops = ["6e5843f423fa9028", "6e5843f423fa8c28", "6e5843f423fa8c28", "6e5843f423fa9028"]
     best = {
@@ -410,167 +393,185 @@ def cells():
         "shapes": ["2110", "1201", "1021", "0112", "1001", "0110"],
         "tops": [*["7720eb65f042ce60"] * 4, *["18326733de05502f"] * 2],
     }
-    near = {name: Integer(0, 1, epsilon=1, within=1) for name in "xy"}
+    near_ones = {name: Integer(0, 1, epsilon=1, within=1) for name in "xy"}
+    flat = ["11101011101011111011"]
     cases = [
-        (whole, {**shaped, "metric": "plane", "around": [4, 5], "patterns": patterns}),
-        ({**whole, "c": three["c"]}, {**shaped, "around": [4, 5], "patterns": patterns[1:]}),
-        (bins, {**shaped, "metric": "plane", "around": [5, 4], "patterns": flat}),
-        (three, {**shaped, "around": [2, 3, 2], "patterns": ["011010010110"]}),
-        (lines, {"name": "tight-constraints", "metric": "plane", "tops": tops}),
-        (near, best),
+        (whole, {**shaped, "metric": "plane", "around": [4, 5], "patterns": patterns}, None),
+        ({**whole, "c": three["c"]}, {**shaped, "around": [4, 5], "patterns": patterns[1:]}, None),
+        (bins, {**shaped, "metric": "plane", "around": [5, 4], "patterns": flat}, None),
+        (three, {**shaped, "around": [2, 3, 2], "patterns": ["011010010110"]}, None),
+        (lines, {"name": "tight-constraints", "metric": "plane", "tops": tops}, None),
+        (near_ones, best, None),
+        (lines, {"name": "tight-constraints", "metric": "plane", "tops": tops}, Lp(2)),
     ]
-    found = []
-    for attributes, how in cases:
-        names = tuple(name for name in attributes if name != "z")
-        names = names[: len(how.get("around", "xy"))]
-        survey = Survey.design(SurveySpec(attributes, joint={names: how}))
-        values = [
-            [attribute.values_at(k)[0] for k in range(attribute.size)]
-            for attribute in attributes.values()
-        ]
-        people = [dict(zip(attributes, person, strict=True)) for person in product(*values)]
-        found.append(entry(survey, facts=told(survey, people)))
-    return {"surveys": found}
+    for described, how, norm in cases:
+        together = tuple(name for name in described if name != "z")
+        together = together[: len(how.get("around", "xy"))]
+        attributes = {
+            name: attribute if name in together or name == "z" else again_alone(attribute)
+            for name, attribute in described.items()
+        }
+        survey = Survey.design(SurveySpec(attributes, joint={together: how}, metric=norm))
+        each = [[a.values_at(k)[0] for k in range(a.size)] for a in attributes.values()]
+        responses = [dict(zip(attributes, one, strict=True)) for one in product(*each)]
+        yield Case.of(survey).reports(responses)
 
 
-# Values ------------------------------------------------------------------------------------------
+def again_alone(attribute):
+    """The attribute with a mechanism that no search finds."""
+    return replace(attribute, mechanism="randomized-response")
+
+
+# Metrics, and the sentences about them -----------------------------------------------------------
+
+
+def guarantees():
+    """The guarantee of many metrics; the distributions are simple."""
+    geometric = {"mechanism": "geometric"}
+    response = {"mechanism": "randomized-response"}
+    edges = [-0.5, 0.5, 1_000, 2_000, 5_000, 10_000, 99_999]
+    attributes = [
+        Integer(18, 99, epsilon=1, within=5, **geometric),
+        Integer(18, 99, epsilon=1, within=5, max_epsilon=2.5, **response),
+        Integer(0, 99, epsilon=0.1, per=3, max_epsilon=0.35, **response),
+        Integer(0, 9, epsilon=0.001, per=1, **geometric),
+        Integer(0, 9, epsilon=20, per=1, **response),
+        Integer(0, 23, epsilon=1, within=3, cyclic=True, **response),
+        Integer(0, 11, epsilon=0.5, per=2, cyclic=True, max_epsilon=1, **response),
+        Integer(1, 1000, epsilon=0.125, metric=Relative(0.1), **geometric),
+        Ordinal(FIVE, epsilon=1, **geometric),
+        Ordinal(FIVE, epsilon=1, per=2, **geometric),
+        Ordinal(FIVE, epsilon=0.7, cyclic=True, **response),
+        Continuous(0, 1, bins=10, epsilon=1, within=0.25, **geometric),
+        Continuous(0, 200_000, bins=20, epsilon=1, per=15_000, **geometric),
+        Continuous(0, 360, bins=36, epsilon=1, within=30, cyclic=True, **response),
+        Continuous(edges=edges, epsilon=1, per=1_000, **geometric),
+        Continuous(edges=edges, epsilon=1, within=1_500, max_epsilon=3, **response),
+        Continuous(edges=[1, 2, 4, 8, 16, 32], epsilon=1, metric=Relative(0.5), **response),
+        Continuous(0, 2.5, points=6, epsilon=1, per=0.5, rounding="stochastic", **geometric),
+        Continuous(
+            0,
+            10,
+            points=11,
+            epsilon=1,
+            within=2.5,
+            rounding="stochastic",
+            max_epsilon=3,
+            **response,
+        ),
+        *(Categorical(FIVE, epsilon=1.5, metric=metric, mechanism="unary") for metric in METRICS),
+        Categorical(
+            list("abcdefghij"), epsilon=1, metric=SensitiveSet(list("abcdefg")), mechanism="unary"
+        ),
+        Integer(0, 3, epsilon=1, metric=SensitiveSet([2]), mechanism="unary"),
+        Weight(0, 10, private=True, epsilon=0.25),
+    ]
+    for k, attribute in enumerate(attributes):
+        found = case(x=replace(attribute, optional=0.5) if k % 3 == 2 else attribute)
+        value = attribute.values[1] if hasattr(attribute, "values") else attribute.low
+        yield found.reports([{"x": value}])
+    length = 3**40  # a length that is text, because not every language reads it as a number
+    metric = metrics.Graph(3, metrics.Fraction(1, 3**39), ((0, 1), (0, 2)), (length, 2 * length))
+    distribution = distributions.RandomizedResponse(3, WORD >> 1)
+    yield stated(distribution, metric).reports([{"x": 2}])
+    uneven = metrics.Line(8, metrics.Fraction(1), metrics.Fraction(7, 3), metrics.Fraction(5, 2))
+    eight = distributions.RandomizedResponse(8, WORD >> 2)
+    for ring in (False, True):
+        domain = values.WholeNumbers("x", low=0, high=7, cyclic=ring)
+        yield stated(eight, replace(uneven, ring=ring), domain).reports([{"x": 3}])
+    yield from added(more_guarantees(eight))
+
+
+def more_guarantees(eight):
+    """The largest distance, metrics of several steps, and close values of every kind."""
+    fraction, whole = metrics.Fraction, values.WholeNumbers
+    yield stated(eight, metrics.Uniform(8, fraction(1 << 40))).reports([{"x": 3}])
+    yield stated(eight, metrics.Line(8, fraction(1), cap=fraction(1 << 40))).reports([{"x": 3}])
+    noise = case(x=Integer(0, 9, epsilon=0.3, per=1, mechanism="geometric"))
+    (field,) = noise.manifest.fields
+    wide = metrics.Line(10, fraction(8, 5), fraction(5))
+    domains = [whole("x", within=within, low=0, high=9) for within in ("0.5", "5", "7.5", "20000")]
+    for domain in domains:
+        yield stated(field.distribution, wide, domain).reports([{"x": 3}])
+    for ratio in ("0.125", "1.5", "0.001"):
+        domain = whole("x", ratio=ratio, low=10_001, high=10_010)
+        yield stated(field.distribution, wide, domain).reports([{"x": 10_003}])
+    none_is_close = whole("x", ratio="0.05", low=1, high=10)
+    yield stated(field.distribution, wide, none_is_close).reports([{"x": 3}])
+    for pairs, lengths in (
+        (((0, 1), (0, 2), (1, 2), *((x, x + 1) for x in range(2, 7))), (9, 8, 7, 7, 8, 9, 10, 11)),
+        (tuple((x, x + 1) for x in range(7)), (9, 8, 7, 7, 8, 9, 10)),
+    ):
+        metric = metrics.Graph(8, fraction(3, 7), pairs, lengths)
+        for more in ({}, {"within": "2"}, {"ratio": "0.25"}):
+            domain = whole("x", low=4, high=11, **more)
+            yield stated(eight, metric, domain).reports([{"x": 9}])
+
+
+# Domains -----------------------------------------------------------------------------------------
 
 
 def positions():
-    """Mechanisms that keep what they are given, so that the report is the position."""
+    """Distributions that nearly always report the position itself."""
     sure = {"epsilon": 100, "mechanism": "randomized-response"}
+    dense = {"mechanism": "randomized-response", "rounding": "stochastic", "per": 1}
     tenth = Continuous(0, 1, bins=10, per=0.1, **sure)
     odd = Continuous(-0.7, 2.3, bins=7, per=0.1, **sure)
     large = Continuous(1e16, 1e16 + 40, bins=17, per=1, **sure)
+    around_a_circle = Continuous(0, 6.28, bins=9, per=1, cyclic=True, **sure)
     placed = Continuous(edges=[-1.5, -0.1, 0, 0.1, 0.30000000000000004, 7, 20], per=0.02, **sure)
+    texts = ["7", " 7", "7.0", "-3e0", "+4", "0.7e1"]
     cases = [
-        (Integer(-3, 4, per=1, **sure), [-3, -2, 0, 4, 3.0, -0.0]),
+        (Integer(-3, 4, per=1, **sure), [-3, -2, 0, 4, 3.0, -0.0, "3", " -2 ", "4e0"]),
         (Integer(0, 1, per=1, **sure), [0, 1, True, False, 1.0]),
+        (Integer(0, 6, per=1, cyclic=True, **sure), [0, 6, 3.0]),
         (Integer(-(2**53), 10 - 2**53, per=1, **sure), [-(2**53), 10 - 2**53, -(2.0**53)]),
         (Ordinal(["no", "yes", "ja ü", "1", "true"], **sure), ["no", "ja ü", "1", 1, True, "true"]),
+        (Ordinal(["a", "b", "c"], cyclic=True, **sure), ["a", "c"]),
         (Categorical(["\u00e9", "e\u0301", "😀", "\uffee"], **sure), ["\u00e9", "e\u0301", "😀"]),
-        (tenth, edges_of(tenth)),
+        (tenth, [*edges_of(tenth), "0.3", "1e-1"]),
         (odd, edges_of(odd)),
         (large, [1e16 + 2 * k for k in range(21)]),
-        (
-            Continuous(
-                0,
-                1,
-                points=5,
-                per=1,
-                epsilon=4000,
-                mechanism="randomized-response",
-                rounding="stochastic",
-            ),
-            reals(0, 1, 5),
-        ),
-        (
-            Continuous(
-                -0.7,
-                2.3,
-                points=8,
-                per=1,
-                epsilon=2000,
-                mechanism="randomized-response",
-                rounding="stochastic",
-            ),
-            reals(-0.7, 2.3, 8),
-        ),
-        (
-            Continuous(
-                5,
-                6,
-                points=2,
-                per=1,
-                epsilon=1000,
-                mechanism="randomized-response",
-                rounding="stochastic",
-            ),
-            reals(5, 6, 2),
-        ),
+        (around_a_circle, edges_of(around_a_circle)),
+        (placed, edges_of(placed)),
+        (Continuous(0, 1, points=5, epsilon=4000, **dense), reals(0, 1, 5)),
+        (Continuous(-0.7, 2.3, points=8, epsilon=2000, **dense), reals(-0.7, 2.3, 8)),
+        (Continuous(5, 6, points=2, epsilon=1000, **dense), reals(5, 6, 2)),
         (Weight(-1, 3, private=True, epsilon=50), reals(-1, 3, 3)),
         (Weight(0, 0.1, private=True, epsilon=50), reals(0, 0.1, 3)),
-        (placed, edges_of(placed)),
+        (Continuous(-10, 10, bins=40, per=1, **sure), texts),
     ]
-    found = []
-    for attribute, values in cases:
-        survey = Survey.design({"x": attribute})
-        found.append(entry(survey, facts=told(survey, [{"x": value} for value in values])))
+    for attribute, responses in cases:
+        yield case(x=attribute).reports([{"x": value} for value in responses])
     clips = [-1e300, -1, -0.1, 0.95, 1.5, 7, 2**70, 1e300]
     for attribute in (
         Integer(0, 5, per=1, **sure),
         tenth,
-        Continuous(0, 1, points=3, epsilon=9, rounding="stochastic", per=1),
+        Continuous(0, 1, points=3, epsilon=9, **dense),
     ):
         whole = [int(v) for v in clips] if attribute.kind == "integer" else clips
-        survey = Survey.design({"x": attribute})
-        people = [{"x": value} for value in whole]
-        found.append(entry(survey, facts=told(survey, people, clip=True)))
-    survey = Survey.design({"w": Weight(-1, 2), "x": Integer(0, 1, epsilon=1, per=1)})
+        yield case(x=attribute).reports([{"x": value} for value in whole], clip=True)
     weights = [0, -0.0, 1, 2, -1, 0.1, 5e-324, 1 / 3, 1.9999999999999998]
-    people = [{"w": weight, "x": k % 2} for k, weight in enumerate(weights)]
-    found.append(entry(survey, facts=told(survey, people)))
-    return {"surveys": found}
+    weighted = case(w=Weight(-1, 2), x=Integer(0, 1, epsilon=1, per=1, mechanism="geometric"))
+    yield weighted.reports([{"w": weight, "x": k % 2} for k, weight in enumerate(weights)])
+    yield from added(more_positions(sure))
 
 
-def optional():
-    """What people may leave out: null, a blank text, or no entry at all."""
-    kinds = [
-        (Integer(-3, 4, epsilon=1, mechanism="geometric", optional=2, per=1), [-3, 0, 4, 3.0]),
-        (Integer(0, 98, epsilon=1, per=5, mechanism="threshold", optional=0.5), [0, 49, 98]),
-        (Ordinal(["no", "yes", "ja"], epsilon=1, mechanism="threshold", optional=1), ["no", "ja"]),
-        (
-            Categorical(["a", "b"], epsilon=1, mechanism="randomized-response", optional=3),
-            ["a", "b"],
-        ),
-        (
-            Continuous(0, 1, bins=10, epsilon=3, mechanism="geometric", optional=1, per=1),
-            [0, 0.5, 1],
-        ),
-        (
-            Continuous(-0.7, 2.3, bins=7, epsilon=1, mechanism="threshold", optional=1, per=1),
-            [0.8, 0.9],
-        ),
-        (
-            Continuous(
-                -0.7,
-                2.3,
-                points=8,
-                epsilon=1,
-                mechanism="geometric",
-                optional=1,
-                per=1,
-                rounding="stochastic",
-            ),
-            [0.8, 2],
-        ),
-        (Weight(-1, 3, private=True, epsilon=1, optional=0.1), [-1, 1, 2.5]),
-    ]
-    found = []
-    placed = Continuous(
-        edges=[-0.5, 0.5, 3, 7.25], epsilon=1, mechanism="threshold", optional=1, per=1
-    )
-    for attribute, values in [*kinds, (placed, [0, 3.375])]:
-        survey = Survey.design({"x": attribute})
-        people = [*({"x": value} for value in values), {"x": None}, {}, {"x": ""}, {"x": "  "}]
-        found.append(entry(survey, facts=told(survey, people)))
-    both = {name: attribute for name, (attribute, _) in zip("abcdefgh", kinds, strict=True)}
-    both["w"], both["z"] = (
-        Weight(0, 1),
-        Integer(0, 3, epsilon=1, mechanism="randomized-response", per=1),
-    )
-    survey = Survey.design(SurveySpec(both, metric=Lp(2)))
-    always = {"w": 0.25, "z": 2}
-    whole = {name: values[0] for name, (_, values) in zip("abcdefgh", kinds, strict=True)}
-    people = [always, {**whole, **always}, {**whole, **always, "c": None}, {**always, "h": 1}]
-    values = [
-        {"person": {**whole, **always, "a": 9}, "refused": "range"},
-        {"person": {**whole, **always, "d": "c"}, "refused": "name"},
-        {"person": {**whole, "w": 0.25}, "refused": "missing"},
-        {"person": {**whole, "z": 2}, "refused": "missing"},
-    ]
-    found.append(entry(survey, facts=told(survey, people), values=values))
-    return {"surveys": found}
+def more_positions(sure):
+    """Numbers as text, clipped numbers beyond doubles, and names that not every version prints."""
+    texts = ["7", "007", "+7", "7.", ".7e1", "70E-1", "\t7\n", "\x1f7\u3000", "\u00a07\x85"]
+    huge = ["1" + "0" * 400, "-1" + "0" * 400, 1e300, "-1e300"]
+    for attribute in (Integer(0, 99, per=1, **sure), Continuous(0, 99, bins=33, per=1, **sure)):
+        found = case(x=attribute).reports([{"x": value} for value in texts])
+        yield found.reports([{"x": value} for value in huge], clip=True)
+        yield case(x=attribute).reports([{"x": 5, "not in the survey": 6}])
+    lines = ["a b", " a", "a ", "a\u00a0b", "a\u3000", "\u00ad", "\u200b", "a\u200db", "a\u200c"]
+    lines += ["\ue000", "\ufeff", "\uffff", "\u0378", "\U000e0001", "\U0001fae9", "\U0010ffff"]
+    names_of_values = Categorical(lines, **sure)
+    yield case(x=names_of_values).reports([{"x": line} for line in lines])
+    for line in lines:
+        found = case(**{line: Integer(0, 1, epsilon=1, per=1, mechanism="geometric")})
+        yield found.reports([{line: 1}])
 
 
 def edges_of(attribute):
@@ -591,12 +592,68 @@ def reals(low, high, points):
     """Points of the grid, halves of a unit of 2^-32 between them, and doubles next to both."""
     step = (high - low) / (points - 1)
     shares = [0, 2.0**-33, 3 * 2.0**-33, 0.5, 1 - 2.0**-33, 1 / 3]
-    values = [low + step * (k + share) for k in range(points - 1) for share in shares]
-    values += [high, next_to(high, -1), next_to(low, 1)]
-    return [value for value in values if low <= value <= high]
+    found = [low + step * (k + share) for k in range(points - 1) for share in shares]
+    found += [high, next_to(high, -1), next_to(low, 1)]
+    return [value for value in found if low <= value <= high]
+
+
+def optional():
+    """Responses that are left out: null, a blank text, or no entry at all."""
+    edges = [-0.5, 0.5, 3, 7.25]
+    kinds = [
+        (Integer(-3, 4, epsilon=1, mechanism="geometric", optional=2, per=1), [-3, 0, 4, 3.0]),
+        (Integer(0, 98, epsilon=1, per=5, mechanism="threshold", optional=0.5), [0, 49, 98]),
+        (Ordinal(["no", "yes", "ja"], epsilon=1, mechanism="threshold", optional=1), ["no", "ja"]),
+        (names(2, epsilon=1, mechanism="randomized-response", optional=3), ["c0", "c1"]),
+        (
+            Continuous(0, 1, bins=10, epsilon=3, mechanism="geometric", optional=1, per=1),
+            [0, 0.5, 1],
+        ),
+        (
+            Continuous(-0.7, 2.3, bins=7, epsilon=1, mechanism="threshold", optional=1, per=1),
+            [0.8, 0.9],
+        ),
+        (
+            Continuous(
+                *(-0.7, 2.3),
+                points=8,
+                rounding="stochastic",
+                epsilon=1,
+                mechanism="geometric",
+                optional=1,
+                per=1,
+            ),
+            [0.8, 2],
+        ),
+        (Weight(-1, 3, private=True, epsilon=1, optional=0.1), [-1, 1, 2.5]),
+        (
+            Continuous(edges=edges, epsilon=1, mechanism="threshold", optional=1, per=1),
+            [0, 3.375],
+        ),
+    ]
+    for attribute, given in kinds:
+        responses = [*({"x": value} for value in given), {"x": None}, {}, {"x": ""}, {"x": "  "}]
+        yield case(x=attribute).reports(responses)
+    several = {name: attribute for name, (attribute, _) in zip("abcdefgh", kinds, strict=False)}
+    several["w"] = Weight(0, 1)
+    several["z"] = Integer(0, 3, epsilon=1, mechanism="randomized-response", per=1)
+    survey = Survey.design(SurveySpec(several, metric=Lp(2)))
+    always = {"w": 0.25, "z": 2}
+    whole = {name: given[0] for name, (_, given) in zip("abcdefgh", kinds, strict=False)}
+    whole |= always
+    rejected = [
+        ({**whole, "a": 9}, "range"),
+        ({**whole, "d": "c"}, "name"),
+        ({**whole, "ab": 1}, "kind"),
+        ({key: value for key, value in whole.items() if key != "z"}, "missing"),
+        ({key: value for key, value in whole.items() if key != "w"}, "missing"),
+    ]
+    responses = [always, whole, {**whole, "c": None}, {**always, "h": 1}]
+    yield Case.of(survey).reports(responses).rejected_values(rejected)
 
 
 def mixed():
+    """Several fields, names that need care, and norms over attributes."""
     three = {
         "age": Integer(0, 99, epsilon=1, per=5, mechanism="geometric"),
         "region": Categorical(
@@ -607,7 +664,7 @@ def mixed():
     more = {
         "mood": Ordinal(["bad", "fair", "good"], epsilon=0.5, mechanism="threshold"),
         "height": Continuous(
-            100, 220, points=13, epsilon=1, per=10, mechanism="geometric", rounding="stochastic"
+            *(100, 220), points=13, epsilon=1, per=10, mechanism="geometric", rounding="stochastic"
         ),
         "w": Weight(0.5, 2),
         "v": Weight(0, 10, private=True, epsilon=1),
@@ -619,362 +676,263 @@ def mixed():
         "10": Integer(0, 3, epsilon=1e-05, mechanism="randomized-response", per=1),
         "9": Integer(0, 3, epsilon=0.1, per=3, mechanism="randomized-response"),
     }
-    person = {"age": 33, "region": "east", "income": 49_999.99}
+    one = {"age": 33, "region": "east", "income": 49_999.99}
     other = {"mood": "fair", "height": 171.3, "w": 1.25, "v": 7}
     odd = {'a "b"\\': 3, "😀": 0, "\uffee": 2, "10": 1, "9": 2}
     cases = [
-        (three, None, person),
-        (three, Lp(2), person),
-        (three, Lp(1.1), person),
-        (three, Lp(float("inf")), person),
+        (three, None, one),
+        (three, Lp(2), one),
+        (three, Lp(1.1), one),
+        (three, Lp(float("inf")), one),
         (more, None, other),
-        ({**three, **more}, Lp(3), {**person, **other}),
+        ({**three, **more}, Lp(3), {**one, **other}),
         (strange, None, odd),
     ]
-    edges = [-0.5, 0.5, 1_000, 2_000, 5_000, 10_000, 99_999]
-    for mechanism in ("geometric", "threshold", "unary"):
-        gain = Continuous(edges=edges, epsilon=1, per=1_000, mechanism=mechanism)
-        cases.append(({"gain": gain}, None, {"gain": 2174}))
-    found = []
-    for attributes, metric, one in cases:
-        survey = Survey.design(SurveySpec(attributes, metric=metric))
-        found.append(entry(survey, facts=told(survey, [one] * 12)))
-    return {"surveys": found}
+    for attributes, norm, response in cases:
+        survey = Survey.design(SurveySpec(attributes, metric=norm))
+        yield Case.of(survey).reports([response] * 12)
 
 
-# What is refused ---------------------------------------------------------------------------------
+# What is rejected --------------------------------------------------------------------------------
 
 
-def bad_reports():
-    surveys = [
-        Survey.design(
-            {
-                "x": Integer(0, 4, epsilon=1, mechanism="randomized-response", per=1),
-                "w": Weight(0, 1),
-            }
+def rejected_reports():
+    first = case(x=Integer(0, 4, epsilon=1, mechanism="randomized-response", per=1), w=Weight(0, 1))
+    one = {"mechanism": Matrix(strategy="prefix", reach=1), "per": 1}
+    cases = [
+        (first, {"x": 2, "w": 0.5}),
+        (case(x=Integer(0, 5, epsilon=1, mechanism="threshold", per=1)), {"x": 2}),
+        (case(x=Integer(0, 6, epsilon=1, mechanism="geometric", per=1)), {"x": 2}),
+        (case(x=Integer(0, 2, epsilon=1, **one)), {"x": 2}),
+        (case(x=Integer(0, 4, epsilon=1, mechanism="unary", per=1)), {"x": 2}),
+        (case(x=Integer(0, 4, epsilon=1, mechanism=again(1), per=1)), {"x": 2}),
+        (case(x=Integer(0, 4, epsilon=1, within=2, mechanism=EXTREMAL)), {"x": 2}),
+        (
+            case(x=names(3, epsilon=1, mechanism="randomized-response", optional=1)),
+            {"x": "c1"},
         ),
-        Survey.design({"x": Integer(0, 5, epsilon=1, mechanism="threshold", per=1)}),
-        Survey.design({"x": Integer(0, 4, epsilon=1, mechanism="hierarchy-2-unary", per=1)}),
-        Survey.design(
-            {"x": Integer(0, 2, epsilon=1, mechanism=Matrix(strategy="prefix", reach=1), per=1)}
-        ),
-        Survey.design({"x": Integer(0, 4, epsilon=1, mechanism="local-hashing", per=1)}),
-        Survey.design({"x": Integer(0, 4, epsilon=1, mechanism="haar", per=1)}),
-        Survey.design({"x": Integer(0, 6, epsilon=1, mechanism="subset", per=1)}),
     ]
-    found = []
-    for survey in surveys:
-        person = {"x": 2, "w": 0.5} if "w" in survey.attributes else {"x": 2}
-        good = fact(survey, person, Recorded(survey.fingerprint))
+    for found, response in cases:
+        good = report_vector(found.device, response, Recorded(found.manifest.fingerprint))
         report, bad = bytes.fromhex(good["report"]), []
-        bits = survey.report_bits
+        bits = sum(field.bits for field in found.manifest.fields)
         for flip in (*range(0, 8, 3), *range(8, 136, 21), 135):
             bad.append((flipped(report, flip), "version" if flip < 8 else "survey"))
         bad += [(cut, "length") for cut in (b"", report[:1], report[:16], report[:-1])]
-        bad += [
-            (report + b"\0", "length"),
-            (report * 2, "length"),
-            (b"\1" + report[1:17], "version"),
-        ]
-        bad += [(b"{" + report, "version"), (flipped(report, 100)[:-1], "survey")]
-        bad += [(flipped(report, 100) + b"\0", "survey")]
+        bad += [(report + b"\0", "length"), (report * 2, "length")]
+        bad += [(b"\2" + report[1:17], "version"), (b"{" + report, "version")]
+        bad += [(flipped(report, 100)[:-1], "survey"), (flipped(report, 100) + b"\0", "survey")]
         bad += [(flipped(report, 136 + b), "padding") for b in range(bits, -(-bits // 8) * 8)]
         bad += [(flipped(flipped(report, b), 0), "version") for b in (8, 136)]
-        body = range(1 << min(bits, 8))
-        wide = 8 * (len(report) - 17)
-        for low in body:
-            raw = low.to_bytes(len(report) - 17, "little")
-            if bits <= 8 and not sendable(survey, low):
-                bad.append((report[:17] + raw, "range"))
-        if "w" in survey.attributes:
+        if bits <= 8:
+            for low in range(1 << bits):
+                if not all_possible(found.survey, low):
+                    bad.append((report[:17] + bytes([low]), "range"))
+        if len(found.manifest.fields) == 2 and bits == 67:
             for double in ("000000000000f07f", "000000000000f8ff", "000000000000f0bf"):
                 whole = 4 | int.from_bytes(bytes.fromhex(double), "little") << 3
-                bad.append((report[:17] + whole.to_bytes(wide // 8, "little"), "range"))
-        refused = [{"report": blob.hex(), "refused": reason} for blob, reason in bad]
-        found.append(entry(survey, facts=[good], reports=refused))
-    return {"surveys": found}
+                bad.append((report[:17] + whole.to_bytes(len(report) - 17, "little"), "range"))
+        vectors = [{"report": one.hex(), "reason": reason} for one, reason in bad]
+        yield found.add("reports", [good]).add("rejected_reports", vectors)
 
 
-def flipped(blob, bit):
-    changed = bytearray(blob)
+def flipped(report, bit):
+    changed = bytearray(report)
     changed[bit >> 3] ^= 1 << (bit & 7)
     return bytes(changed)
 
 
-def sendable(survey, number):
-    """Whether some device could send this field: it is among all that its channel lists."""
-    (field,) = survey.fields.values()
-    every = field.every()
-    if every.ndim == 2:
-        return number in {int.from_bytes(row.tobytes(), "little") for row in every}
-    return number in every.tolist()
+def all_possible(survey, content):
+    """Whether each field is among all integers that the survey lists for it."""
+    for field in survey.fields.values():
+        part, content = content & (1 << field.bits) - 1, content >> field.bits
+        every = field.every()
+        if every.ndim == 2:
+            every = np.array([int.from_bytes(row.tobytes(), "little") for row in every])
+        if part not in every:
+            return False
+    return True
 
 
-def bad_values():
-    survey = Survey.design(
-        {
-            "age": Integer(0, 99, epsilon=1, per=1),
-            "yes": Integer(0, 1, epsilon=1, per=1),
-            "place": Categorical(["here", "there"], epsilon=1),
-            "mood": Ordinal(["bad", "good"], epsilon=1),
-            "income": Continuous(0, 10, bins=5, epsilon=1, per=1),
-            "height": Continuous(
-                0, 1, points=3, epsilon=1, mechanism="threshold", rounding="stochastic", per=1
-            ),
-            "w": Weight(0, 1),
-            "v": Weight(0, 1, private=True, epsilon=1),
-        }
+def rejected_values():
+    stochastic = {"mechanism": "threshold", "rounding": "stochastic"}
+    found = case(
+        age=Integer(0, 99, epsilon=1, per=1, mechanism="geometric"),
+        yes=Integer(0, 1, epsilon=1, per=1, mechanism="geometric"),
+        place=Categorical(["here", "there"], epsilon=1, mechanism="randomized-response"),
+        mood=Ordinal(["bad", "good"], epsilon=1, mechanism="threshold"),
+        income=Continuous(0, 10, bins=5, epsilon=1, per=1, mechanism="geometric"),
+        hour=Integer(0, 23, epsilon=1, per=1, cyclic=True, mechanism="randomized-response"),
+        height=Continuous(0, 1, points=3, epsilon=1, per=1, **stochastic),
+        w=Weight(0, 1),
+        v=Weight(0, 1, private=True, epsilon=1),
     )
-    good = {"age": 3, "yes": 1, "place": "here", "mood": "bad"}
-    good |= {"income": 5, "height": 0.5, "w": 0.25, "v": 1}
-    bad = [("place", value, "name") for value in ("", "Here", "here ", "nowhere", "0", 5, True)][1:]
+    good = {"age": 3, "yes": 1, "place": "here", "mood": "bad", "income": 5, "hour": 7}
+    good |= {"height": 0.5, "w": 0.25, "v": 1}
+    numbers = ("age", "yes", "income", "hour", "height", "w", "v")
+    bad = [("place", value, "name") for value in ("Here", "here ", "nowhere", "0", 5, True)]
     bad += [("mood", value, "name") for value in ("Bad", "worse", 0, False)]
     bad += [(name, value, "kind") for name in ("place", "mood") for value in (0.5, [1], {"a": 1})]
-    numbers = ("age", "yes", "income", "height", "w", "v")
     bad += [(name, None, "missing") for name in good]
-    bad += [(name, "", "missing") for name in ("place", "age", "income")]
-    bad += [(name, value, "kind") for name in numbers for value in ("old", "0x1", [1], {})]
+    bad += [(name, value, "missing") for name in good for value in ("", " \t")]
+    bad += [(name, value, "kind") for name in numbers for value in ("old", "0x1", "1,5", [1], {})]
     bad += [(name, True, "kind") for name in numbers if name != "yes"]
-    bad += [(name, value, "whole") for name in ("age", "yes") for value in (0.5, 1e-9, 98.99)]
+    bad += [(name, value, "whole") for name in ("age", "yes", "hour") for value in (0.5, 1e-9)]
+    bad += [("age", 98.99, "whole"), ("age", "98.99", "whole"), ("hour", 23.5, "whole")]
     bad += [(name, value, "range") for name in numbers for value in (-1, 100, 2**70, -5e300)]
+    bad += [(name, value, "range") for name in numbers for value in ("-1", "1e3", "inf", "-inf")]
+    bad += [(name, "nan", "missing") for name in numbers]
     bad += [(name, -5e-324, "range") for name in ("income", "height", "w", "v")]
     bad += [("income", 10.000000000000002, "range"), ("height", 1.0000000000000002, "range")]
-    values = [{"person": {**good, name: value}, "refused": why} for name, value, why in bad]
-    for name in good:
-        rest = {key: value for key, value in good.items() if key != name}
-        values.append({"person": rest, "refused": "missing"})
+    found.rejected_values([({**good, name: value}, why) for name, value, why in bad])
+    without = [{key: value for key, value in good.items() if key != name} for name in good]
+    found.rejected_values([(response, "missing") for response in [{}, *without]])
     clipped = [("age", 0.5, "whole"), ("place", "x", "name"), ("income", None, "missing")]
-    for name, value, why in clipped:
-        values.append({"person": {**good, name: value}, "clip": True, "refused": why})
-    one = fact(survey, good, Recorded("good"))
-    return {"surveys": [entry(survey, facts=[one], values=values)]}
-
-
-def bad_files():
-    good = '[attributes.x]\nkind = "integer"\nlow = 0\nhigh = 9\nepsilon = 1\n'
-    head = "metricldp = 2\n\n"
-    changes = {
-        "version 1": "metricldp = 1\n\n" + good,
-        "version 3": "metricldp = 3\n\n" + good,
-        "version as a decimal": "metricldp = 2.0\n\n" + good,
-        "version as text": 'metricldp = "2"\n\n' + good,
-        "no version": good,
-        "no attributes": head,
-        "an empty table of attributes": head + "[attributes]\n",
-        "an attribute that is no table": head + "[attributes]\nx = 5\n",
-        "an unknown entry of the survey": head + 'title = "x"\n' + good,
-        "not TOML": head + "[attributes.x\n",
-        "a key twice": head + good + "low = 1\n",
-        "p below 1": head + "[metric]\np = 0.5\n\n" + good,
-        "p as other text": head + '[metric]\np = "many"\n\n' + good,
-        "p infinite as a number": head + "[metric]\np = inf\n\n" + good,
-        "another entry of the norm": head + "[metric]\np = 2\nq = 3\n\n" + good,
-        "only a public weight": head + '[attributes.w]\nkind = "weight"\nlow = 0\nhigh = 1\n',
-        "an equals sign in a name": head + good.replace("s.x]", 's."a=b"]'),
-        "an empty name": head + good.replace("s.x]", 's.""]'),
-        "a line break in a name": head + good.replace("s.x]", 's."a\\nb"]'),
-    }
-    entries = {
-        "unknown kind": ('"integer"', '"number"'),
-        "no kind": ('kind = "integer"\n', ""),
-        "unknown entry": ("low = 0", "low = 0\nlowest = 0"),
-        "no low": ("low = 0\n", ""),
-        "no epsilon": ("epsilon = 1\n", ""),
-        "low is high": ("low = 0", "low = 9"),
-        "low above high": ("low = 0", "low = 10"),
-        "low with a fraction": ("low = 0", "low = 0.5"),
-        "low as text": ("low = 0", 'low = "0"'),
-        "low as a truth value": ("low = 0", "low = false"),
-        "high beyond 2^53": ("high = 9", "high = 9007199254740993"),
-        "too many positions": ("high = 9", "high = 1048576"),
-        "epsilon 0": ("epsilon = 1", "epsilon = 0"),
-        "epsilon below 0": ("epsilon = 1", "epsilon = -1"),
-        "epsilon infinite": ("epsilon = 1", "epsilon = inf"),
-        "epsilon not a number": ("epsilon = 1", "epsilon = nan"),
-        "epsilon as text": ("epsilon = 1", 'epsilon = "1"'),
-        "epsilon too small": ("epsilon = 1", "epsilon = 1e-13"),
-        "epsilon too large": ("epsilon = 1", "epsilon = 1025"),
-        "per 0": ("epsilon = 1", "epsilon = 1\nper = 0"),
-        "unknown mechanism": ("epsilon = 1", 'epsilon = 1\nmechanism = "magic"'),
-        "a tree of one child": ("epsilon = 1", 'epsilon = 1\nmechanism = "hierarchy-1"'),
-        "mechanism without a name": ("epsilon = 1", "epsilon = 1\nmechanism = {reach = 1}"),
-        "saved data of another": (
-            "epsilon = 1",
-            'epsilon = 1\nmechanism = {name = "geometric", reach = 1}',
-        ),
-        "bits that tell too much": (
-            "high = 9\nepsilon = 1",
-            'high = 1\nepsilon = 1\nmechanism = {name = "unary", bits = [[1, 1], [1, 1]]}',
-        ),
-        "epsilons that tell too much": (
-            "epsilon = 1",
-            'epsilon = 1\nmechanism = {name = "matrix", strategy = "prefix", epsilons = 1.5}',
-        ),
-        "a strategy that tells too little": (
-            "high = 9\nepsilon = 1",
-            "high = 2\nepsilon = 1\n"
-            'mechanism = {name = "matrix", strategy = [[1, 0, 0]], epsilons = 0.1}',
-        ),
-        "unknown metric": ("epsilon = 1", 'epsilon = 1\nmetric = {kind = "circle"}'),
-        "a metric about other values": (
-            "epsilon = 1",
-            'epsilon = 1\nmetric = {kind = "sensitive-set", values = [10]}',
-        ),
-        "a graph in two parts": (
-            "high = 9\nepsilon = 1",
-            'high = 3\nepsilon = 1\nmetric = {kind = "graph", edges = [[0, 1], [2, 3]]}',
-        ),
-    }
-    changes |= {why: head + good.replace(*change) for why, change in entries.items()}
-    others = {
-        "a name twice": 'kind = "categorical"\ncategories = ["a", "a"]\nepsilon = 1',
-        "one name": 'kind = "ordinal"\nlevels = ["a"]\nepsilon = 1',
-        "an empty category": 'kind = "categorical"\ncategories = ["a", ""]\nepsilon = 1',
-        "a category without an order": 'kind = "categorical"\ncategories = ["a", "b"]\n'
-        'epsilon = 1\nmechanism = "geometric"',
-        "one bin": 'kind = "continuous"\nlow = 0\nhigh = 1\nbins = 1\nepsilon = 1',
-        "bins too thin": 'kind = "continuous"\nlow = 1e16\nhigh = 1e16\nbins = 4\nepsilon = 1',
-        "one bin by edges": 'kind = "continuous"\nedges = [0, 1]\nepsilon = 1',
-        "edges that do not rise": 'kind = "continuous"\nedges = [0, 2, 2]\nepsilon = 1',
-        "an infinite edge": 'kind = "continuous"\nedges = [0, 1, inf]\nepsilon = 1',
-        "edges and bins": 'kind = "continuous"\nedges = [0, 1, 2]\nbins = 2\nepsilon = 1',
-        "edges that end elsewhere": 'kind = "continuous"\nedges = [0, 1, 2]\nhigh = 3\nepsilon = 1',
-        "edges too far apart": 'kind = "continuous"\nedges = [0, 1, 2, 1e18]\nepsilon = 1',
-        "one point": 'kind = "real"\nlow = 0\nhigh = 1\npoints = 1\nepsilon = 1',
-        "infinite ends": 'kind = "real"\nlow = 0\nhigh = inf\npoints = 3\nepsilon = 1',
-        "a public weight with epsilon": 'kind = "weight"\nlow = 0\nhigh = 1\nepsilon = 1',
-        "a public weight that is optional": 'kind = "weight"\nlow = 0\nhigh = 1\noptional = 1',
-        "optional as text": 'kind = "real"\nlow = 0\nhigh = 1\npoints = 3\nepsilon = 1\n'
-        'optional = "yes"',
-        "optional 0": 'kind = "real"\nlow = 0\nhigh = 1\npoints = 3\nepsilon = 1\noptional = 0',
-        "a private weight without": 'kind = "weight"\nlow = 0\nhigh = 1\nprivate = true',
-    }
-    changes |= {why: f"{head}[attributes.x]\n{entry}\n" for why, entry in others.items()}
-    two = head + good + "\n" + good.replace("s.x]", "s.y]")
-    block = '[[joint]]\nattributes = ["x", "y"]\nmechanism = "hio"\n'
-    changes |= {
-        "two joint tables of the same attributes": f"{two}\n{block}\n{block}",
-        "two joint tables of an attribute": f"{two}\n{block}\n" + block.replace('"y"', '"x"'),
-        "a joint table of one attribute": f"{two}\n" + block.replace(', "y"', ""),
-        "consistent as a number": f"{two}\n"
-        + block.replace('"hio"', '{name = "hio", consistent = 1}'),
-        "one branch": f"{two}\n" + block.replace('"hio"', '{name = "hio", branching = 1}'),
-    }
-    toml = [{"format": "toml", "because": why, "text": text} for why, text in changes.items()]
-    text = '{"metricldp":2,"attributes":{"x":{"kind":"integer","low":0,"high":9,"epsilon":1}}}'
-    in_json = {
-        "not JSON": text[:-1],
-        "a list": f"[{text}]",
-        "a key twice": text.replace('"low":0', '"low":0,"low":1'),
-        "NaN": text.replace('"epsilon":1', '"epsilon":NaN'),
-        "infinite p as a number": text.replace("{", '{"metric":{"p":Infinity},', 1),
-        "null": text.replace('"epsilon":1', '"epsilon":null'),
-    }
-    toml += [{"format": "json", "because": why, "text": text} for why, text in in_json.items()]
-    return {"files": [{**one, "refused": "survey"} for one in toml]}
-
-
-# The ground --------------------------------------------------------------------------------------
-
-
-def tape():
-    calls = [("integer", bits) for bits in (0, 1, 7, 32, 63, 64)]
-    calls += [("toss", t) for t in (0, 1, 1 << 63, ONE - 1, ONE)]
-    calls += [("uniform", bound) for bound in (1, 2, 3, 5, 64, 65, 1000, (1 << 63) + 1, ONE)]
-    calls += [("rounded", p) for p in (0, 1, 1 << 31, 1 << 32, (5 << 32) + 12345, (9 << 32) - 1)]
-    calls += [
-        ("lanes", t, count)
-        for t in (0, 1 << 63, 3 << 62, 1 << 60, 0xAAAAAAAAAAAAAAAA, 1 << 20, ONE)
-        for count in (1, 3, 64, 65, 130)
+    clipped += [("hour", 24, "range"), ("age", "x", "kind"), ("v", "inf", "range")]
+    found.rejected_values([({**good, n: value}, why) for n, value, why in clipped], clip=True)
+    texts = [
+        "1_0",
+        "\u0663",
+        "1e",
+        "--1",
+        ".",
+        "1 2",
+        "\ufeff1",
+        "+",
+        "e1",
+        "0" * 1001,
+        "1/2",
+        "True",
     ]
+    bad = [(name, value, "kind") for name in numbers for value in texts]
+    bad += [(name, value, "whole") for name in ("age", "yes", "hour") for value in (100.5, "-0.5")]
+    bad += [(name, value, "range") for name in numbers for value in ("Infinity", "-INF", "1e999")]
+    bad += [(name, value, "missing") for name in good for value in ("\u3000", "\x85\x1c\u2028")]
+    bad += [(name, "+NaN", "missing") for name in numbers]
+    bad += [("place", "\u200b", "name"), ("place", " here", "name"), ("mood", "\ufeff", "name")]
+    found.rejected_values([({**good, name: value}, why) for name, value, why in bad])
+    clipped = [(name, "1e999", "range") for name in numbers]
+    clipped += [("age", -0.5, "whole"), ("hour", -1, "range")]
+    found.rejected_values([({**good, n: value}, why) for n, value, why in clipped], clip=True)
+    yield found.reports([good])
+
+
+# Survey files ------------------------------------------------------------------------------------
+
+
+def surveys():
+    """Survey files and their fingerprints, one of each kind of attribute, mechanism and metric."""
+    made = [one.survey for name in MANIFESTS for one in islice_of(name) if one.survey is not None]
+    first = made[0]
+    data = first.to_dict()
+    texts = {"x": {"title": "Which one?", "text": "Choose.", "labels": {"c0": "The first"}}}
+    shown = Survey.from_dict({**data, "presentation": {"en": texts, "de": texts}})
+    files = [("toml", one.to_toml(), one.fingerprint) for one in [*made, shown]]
+    files += [("json", one.to_json(), one.fingerprint) for one in [*made[::5], shown]]
+    assert shown.fingerprint == first.fingerprint
+    return {
+        "surveys": [{"format": f, "text": text, "fingerprint": mark} for f, text, mark in files]
+    }
+
+
+def islice_of(name):
+    """A few surveys of each file; those with long files are left out."""
+    found = [one for one in MANIFESTS[name]() if one.sampled and len(one.manifest.text) < 4_000]
+    return found[:: max(1, len(found) // 6)]
+
+
+# Random words and canonical JSON -----------------------------------------------------------------
+
+
+def random_words():
+    calls = [("bits", count) for count in (0, 1, 7, 32, 63, 64)]
+    calls += [("below", p) for p in (0, 1, 1 << 63, WORD - 1, WORD)]
+    calls += [("uniform", bound) for bound in (1, 2, 3, 5, 64, 65, 1000, (1 << 63) + 1, WORD)]
+    calls += [("round", p) for p in (0, 1, 1 << 31, 1 << 32, (5 << 32) + 12345, (9 << 32) - 1)]
     found = []
-    for call, *arguments in calls:
-        for k in range(3 if call != "lanes" else 2):
-            stream = Recorded(f"{call} {arguments} {k}")
-            drawn = Tape(stream)
-            result = getattr(drawn, call)(*arguments)
-            said = [f"{argument:x}" for argument in arguments]
-            words = stream.words(drawn.used)
-            found.append({"call": call, "arguments": said, "words": words, "found": f"{result:x}"})
-    for word in (0, 4, 5, 6, ONE - 1):
-        one = {"call": "toss", "arguments": ["5"], "words": hexadecimal(word)}
-        found.append({**one, "found": f"{Tape.of([word]).toss(5):x}"})
-    return {"tape": found}
+    for (call, argument), k in product(calls, range(3)):
+        stream = Recorded(f"{call} {argument} {k}")
+        words = Words(stream.draw)
+        result = int(getattr(words, call)(argument))
+        read = stream.words(words.used)
+        found.append(
+            {"call": call, "arguments": [f"{argument:x}"], "words": read, "result": f"{result:x}"}
+        )
+    edges = [("below", 5, word) for word in (0, 4, 5, 6, WORD - 1)]
+    edges += [("round", 7 << 32 | 5, word << 32 | 9) for word in (0, 4, 5, 6, (1 << 32) - 1)]
+    for call, argument, word in edges:
+        result = int(getattr(Words.given([word]), call)(argument))
+        one = {"call": call, "arguments": [f"{argument:x}"], "words": digits(word)}
+        found.append({**one, "result": f"{result:x}"})
+    return {"random_words": found}
 
 
-def canonical_texts():
+def canonical_json():
     numbers = [0, -0.0, 1, -1, 1.0, 0.1, 0.5, 100, 1e20, 1e21, 1.5e21, 123456789012345680000]
     numbers = [float(n) if abs(n) > 2**53 else n for n in numbers]
     numbers += [1e-5, 1e-6, 1e-7, 1.5e-7, 0.000123, 5e-324, 1.7976931348623157e308, 2**53]
     numbers += [333333333.3333333, 1 / 3, 4.35, 1e23, 9007199254740994.0, 295147905179352830000.0]
-    texts = [
-        "",
-        "a",
-        '"',
-        "\\",
-        "/",
-        "\b\t\n\f\r",
-        "\x00\x1f\x7f",
-        "\u00e9",
-        "e\u0301",
-        "€",
-        "😀",
-        "\u2028",
-    ]
-    data = [*numbers, *texts, True, False, None, [], {}, [1, [2, {}]]]
+    texts = ["", "a", '"', "\\", "/", "\b\t\n\f\r", "\x00\x1f\x7f", "\u00e9", "e\u0301", "€", "😀"]
+    data = [*numbers, *texts, "\u2028", True, False, None, [], {}, [1, [2, {}]]]
     data += [{"b": 1, "a": 2, "10": 3, "9": 4}, {"😀": 1, "\uffee": 2, "é": 3, "z": 4, "": 5}]
     return {"canonical": [{"data": one, "text": canonical(one)} for one in data]}
 
 
+# Files -------------------------------------------------------------------------------------------
+
+MANIFESTS = {
+    "randomized-response": randomized_response,
+    "threshold": threshold,
+    "geometric": geometric,
+    "unary": unary,
+    "matrix": matrix,
+    "table": table,
+    "additive": additive,
+    "extremal": extremal,
+    "memoised": memoised,
+    "groups": groups,
+    "guarantees": guarantees,
+    "positions": positions,
+    "optional": optional,
+    "mixed": mixed,
+    "rejected-reports": rejected_reports,
+    "rejected-values": rejected_values,
+}
+OTHERS = {
+    "rejected-manifests": rejected_cases.manifests,
+    "surveys": surveys,
+    "rejected-surveys": rejected_cases.surveys,
+    "random-words": random_words,
+    "canonical": canonical_json,
+}
+FILES = [*MANIFESTS, *OTHERS]
+
+
+def made(name):
+    """The text of a file."""
+    if name in MANIFESTS:
+        return to_json({"manifests": [one.vector for one in MANIFESTS[name]()]})
+    return to_json(OTHERS[name]())
+
+
 def to_json(data):
-    """A file of facts, each on a line of its own."""
+    """A file of vectors, each on a line of its own."""
     return lines({"metricldp-vectors": FORMAT, **data}, "") + "\n"
 
 
 def lines(value, indent):
     inner = indent + " "
-    if is_list_of_facts(value):
+    if is_list_of_vectors(value):
         rows = ",\n".join(inner + lines(item, inner) for item in value)
         return f"[\n{rows}\n{indent}]"
-    if isinstance(value, dict) and any(map(is_list_of_facts, value.values())):
+    if isinstance(value, dict) and any(map(is_list_of_vectors, value.values())):
         pairs = (f"{inner}{json.dumps(key)}: {lines(v, inner)}" for key, v in value.items())
         return "{\n" + ",\n".join(pairs) + f"\n{indent}}}"
     return json.dumps(value, ensure_ascii=False)
 
 
-def is_list_of_facts(value):
+def is_list_of_vectors(value):
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-
-
-FILES = {
-    "threshold": threshold,
-    "geometric": geometric,
-    "response": response,
-    "unary": unary,
-    "matrix": matrix,
-    "table": table,
-    "shaped": shaped,
-    "shapes": shapes,
-    "memoised": memoised,
-    "hadamard": hadamard,
-    "hashing": hashing,
-    "subset": subset,
-    "levels": levels,
-    "joint": joint,
-    "cells": cells,
-    "positions": positions,
-    "mixed": mixed,
-    "optional": optional,
-    "refused-reports": bad_reports,
-    "refused-values": bad_values,
-    "refused-surveys": bad_files,
-    "tape": tape,
-    "canonical": canonical_texts,
-}
-
-
-def made(name):
-    return to_json(FILES[name]())
 
 
 if __name__ == "__main__" and "--write" in sys.argv:

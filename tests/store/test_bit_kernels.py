@@ -169,7 +169,7 @@ def reports(survey, n):
     rng = np.random.default_rng(1)
     fields = survey.fields
     columns = {
-        name: rng.integers(0, field.outputs, n).astype(np.min_scalar_type(field.outputs - 1))
+        f"{name}=report": rng.integers(0, field.outputs, n).astype(field.dtype)
         if hasattr(field, "outputs")
         else pa.array([rng.bytes(3) + bytes([rng.integers(64)]) for _ in range(n)], pa.binary(4))
         for name, field in fields.items()

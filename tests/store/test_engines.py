@@ -161,7 +161,8 @@ def test_products_of_digits_against_enumeration():
     survey = MIXED["bits"]
     table = reports(survey, 200, 3)
     batch = {
-        n: np.frombuffer(b"".join(table[n].to_pylist()), np.uint8).reshape(200, -1) for n in "abc"
+        n: np.frombuffer(b"".join(table[f"{n}=report"].to_pylist()), np.uint8).reshape(200, -1)
+        for n in "abc"
     }
     digits = [Digit("a", 1, 4), Digit("b", 5, None), Digit("c", 3, 0)]
     terms = [(), *((d,) for d in digits), tuple(digits[:2]), tuple(digits[1:]), tuple(digits)]
@@ -227,10 +228,10 @@ def test_what_no_device_could_send_is_refused(engine):
         ("c", pa.array([b"\xff" * survey.fields["c"].width] * 50), "range"),
     ):
         with pytest.raises(InvalidReportError) as refused:
-            ask(column(name, values), {name: (1, 2)})
+            ask(column(f"{name}=report", values), {name: (1, 2)})
         assert (refused.value.reason, name) == (reason, name)
         assert name in str(refused.value)
-    for changed in (table.drop(["b"]), table.append_column("x", pa.array([1] * 50))):
+    for changed in (table.drop(["b=report"]), table.append_column("x", pa.array([1] * 50))):
         with pytest.raises(InvalidReportError) as refused:
             ask(changed, {"a": (1, 2)})
         assert refused.value.reason == "columns"
@@ -240,7 +241,7 @@ def test_weights_out_of_range_are_refused():
     survey = SURVEYS["weight"]
     table = reports(survey, 20, 1)
     for bad in (11.0, -1.0, float("nan"), None):
-        changed = table.set_column(2, "w", pa.array([1.0] * 19 + [bad]))
+        changed = table.set_column(2, "w=report", pa.array([1.0] * 19 + [bad]))
         for source in (duckdb.from_arrow(changed), pl.from_arrow(changed).lazy()):
             lake = survey.tally(source, engine="auto", fingerprint=survey.fingerprint)
             with pytest.raises(InvalidReportError, match="impossible value for w"):

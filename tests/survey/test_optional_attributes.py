@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checks import every_report_of, people_of
+from checks import every_report_of, people_of, steps
 from metricldp import (
     Accountant,
     Categorical,
@@ -36,10 +35,10 @@ from metricldp import (
     pool,
 )
 from metricldp.cli.main import main
-from metricldp.coins.tape import Tape
 from metricldp.reports.bytes import pack, unpack
-from metricldp.reports.device import Device
-from vectors import Recorded
+from metricldp_core.device import Device
+from metricldp_core.random_words import Words
+from vectors import Recorded, report_of
 
 NOTHING = [None, math.nan, "", "  ", pd.NA, pd.NaT, np.float32("nan"), Decimal("NaN")]
 TINY = Survey.design(
@@ -87,19 +86,19 @@ def test_files_hold_it_and_the_fingerprint_covers_it(kind):
         assert again == survey
     assert list(survey.to_dict()["attributes"]) == ["x", "z"]
     assert list(survey.asked) == ["x", "z"]
-    assert list(survey.fields) == ["x", "x=answered", "z"]
-    assert '"x=answered":{"keep":' in survey.canonical
+    assert list(survey.fields) == ["x", "x=response", "z"]
+    assert '{"attributes":[{"kind":"response","name":"x"}],' in survey.manifest()
     assert survey.certify().holds
     assert "optional; mechanism" in " ".join(str(survey.explain()).split())
-    required = Survey.from_dict(
-        {**survey.to_dict(), "attributes": without(survey.to_dict()["attributes"])}
-    )
+    data = survey.to_dict()
+    required = Survey.from_dict({**data, "attributes": without(data["attributes"])})
     assert required != survey
 
 
 def without(attributes):
+    kept = {"optional", "response"}
     return {
-        name: {key: value for key, value in entry.items() if key != "optional"}
+        name: {key: value for key, value in entry.items() if key not in kept}
         for name, entry in attributes.items()
     }
 
@@ -134,11 +133,15 @@ def test_the_norm_shares_out_what_is_optional_as_well():
 def test_nothing_in_any_form_is_one_and_the_same_report(kind):
     """So no byte tells how the value was missing, and none whether, but for the coins."""
     survey = Survey.design({"x": KINDS[kind]})
-    device = Device(survey)
-    reports = {device.from_tape({}, Tape(Recorded("one")))}
-    reports |= {device.from_tape({"x": nothing}, Tape(Recorded("one"))) for nothing in NOTHING}
+    device = Device(survey.client_manifest)
+    missing = [{}, *({"x": nothing} for nothing in NOTHING)]
+    reports = {report_of(device, response, recorded()) for response in missing}
     assert len(reports) == 1
-    assert len(device.from_tape({"x": VALUES[kind]}, Tape(Recorded("one")))) == len(reports.pop())
+    assert len(report_of(device, {"x": VALUES[kind]}, recorded())) == len(reports.pop())
+
+
+def recorded(seed="one"):
+    return Words(Recorded(seed).draw)
 
 
 def test_the_law_of_a_report_is_that_of_two_attributes():
@@ -147,11 +150,9 @@ def test_the_law_of_a_report_is_that_of_two_attributes():
     table, laws = every_report_of(survey)
     reports = pack(survey, table)
     laws = {tuple(p.values()): law for p, law in zip(people_of(survey), laws, strict=True)}
-    device, n = Device(survey), 8_000
+    device, n = Device(survey.client_manifest), 8_000
     for value, place in ((0, (0, 1)), (2, (2, 1)), (None, (1, 0))):
-        drawn = Counter(
-            device.from_tape({"x": value}, Tape(Recorded(f"{value} {k}"))) for k in range(n)
-        )
+        drawn = Counter(report_of(device, {"x": value}, recorded(f"{value} {k}")) for k in range(n))
         assert set(drawn) <= set(reports)
         for report, p in zip(reports, laws[place], strict=True):
             assert abs(drawn[report] - n * p) < 6 * math.sqrt(n * p)
@@ -199,23 +200,22 @@ def test_no_answer_has_a_distance_from_values(kind):
     ledger, told = Accountant(), survey.explain()
     ledger.add(survey)
     (entry,) = told.to_dict()["attributes"]
-    (middle, near), (end, far) = entry["no_response"].items()
-    assert f"no response and {middle}, the middle " in told.details()
-    assert f"no response and {end} " in told.details()
+    far = entry["no_response"]
+    assert "a value and no response" in told.details()
     x = survey.attributes["x"]
-    assert near == pytest.approx(float(ledger.spent("x", None, x.middle)))
+    assert far > float(ledger.spent("x", None, x.middle)) == x.optional
     low, high = x.values_at(0)[0], x.values_at(x.size - 1)[0]
     most = max(float(ledger.spent("x", None, value)) for value in (low, high))
     assert far == pytest.approx(most)
     assert told.to_dict()["max_epsilon"] >= far
 
 
-def test_no_answer_under_a_norm_is_joined_like_any_two_parts():
+def test_distances_of_no_response_are_scaled_under_a_norm():
     x = Integer(0, 10, epsilon=1, optional=3, per=1)
-    for p, far in ((1, 8), (2, math.hypot(3, 5)), (math.inf, 5)):
+    for p, share in ((1, 1), (2, 0.5**0.5), (math.inf, 0.5)):
         told = Survey.design(SurveySpec({"x": x}, metric=Lp(p))).explain().to_dict()
-        assert list(told["attributes"][0]["no_response"].values()) == pytest.approx([3, far])
-        assert told["max_epsilon"] == pytest.approx(10)
+        assert told["attributes"][0]["no_response"] == pytest.approx(8 * share)
+        assert told["max_epsilon"] == pytest.approx(10 * share)
     weak = Survey.design({"x": Integer(0, 2, epsilon=1, optional=3, per=1)}).explain().to_dict()
     assert weak["max_epsilon"] == pytest.approx(4)
 
@@ -226,10 +226,10 @@ def apart_at_most(ledger, values):
     for x, other in itertools.product(values, repeat=2):
         total = Fraction(0)
         for entry in ledger.entries:
-            may = "x=answered" in entry.called
+            may = "x=response" in entry.called
             total += max(
                 entry.distance("x", one, another)
-                + (entry.distance("x=answered", one, another) if may else 0)
+                + (entry.distance("x=response", one, another) if may else 0)
                 for one in ((x, None) if may else (x,))
                 for another in ((other, None) if may else (other,))
             )
@@ -276,12 +276,12 @@ def test_tables_and_devices_read_the_same_positions():
         }
     )
     expected = {
-        "x": [3, 5, 5, 5, 0],
-        "x=answered": [1, 0, 1, 0, 1],
-        "c": [0, 1, 2, 1, 1],
-        "c=answered": [1, 0, 1, 0, 1],
-        "v": [1, 5, 7, 5, 2],
-        "v=answered": [1, 0, 1, 0, 1],
+        "x=report": [3, 5, 5, 5, 0],
+        "x=response": [1, 0, 1, 0, 1],
+        "c=report": [0, 1, 2, 1, 1],
+        "c=response": [1, 0, 1, 0, 1],
+        "v=report": [1, 5, 7, 5, 2],
+        "v=response": [1, 0, 1, 0, 1],
     }
     frames = {
         "dict": people,
@@ -325,7 +325,7 @@ def test_a_misspelt_key_does_not_read_as_no_answer():
             survey.report(person)
         assert "3" not in str(refused.value)
     with pytest.raises(
-        InvalidValueError, match=r"not a name, which is not .* it has 'c', 'income'$"
+        InvalidValueError, match=r"not a name, which is not .* it has 'income', 'c'$"
     ) as no:
         survey.report({987: "x", "income": 3, "c": "a"})
     assert "987" not in str(no.value), "swapped with its value, for all we know"
@@ -338,8 +338,6 @@ def test_a_misspelt_key_does_not_read_as_no_answer():
 
 
 def test_missing_takes_the_same_steps_as_a_value():
-    from test_steps import spread, steps
-
     for kind, values in (
         (KINDS["integer"], [0, 5, 9]),
         (KINDS["continuous"], [0.5, 9.5]),
@@ -347,25 +345,37 @@ def test_missing_takes_the_same_steps_as_a_value():
         (KINDS["categorical"], ["a", "c"]),
         (KINDS["ordinal"], ["low", "high"]),
     ):
-        device = Device(Survey.design({"x": kind}))
+        device = Device(Survey.design({"x": kind}).client_manifest)
         assert len(spread(device, [*values, None], clip=False)) == 1
         assert len(spread(device, [*values, None], clip=True)) == 1
-        people = ({}, {"x": None}, {"x": values[0]})
-        report = partial(device.from_tape, clip=False)
-        taken = {steps(partial(report, person, Tape(Recorded("steps")))) for person in people}
-        assert len(taken) == 1, "no entry at all is none that is seen"
+        responses = ({}, {"x": None}, {"x": values[0]})
+        assert len(numbers_of_steps(device, responses)) == 1, "no entry is like an empty one"
+
+
+def numbers_of_steps(device, responses, *, clip=False):
+    """The different numbers of instructions that reports of responses take."""
+    found = set()
+    for response in responses:
+        for _ in range(2):  # what is looked up once is not counted
+            count = steps(lambda r=response: report_of(device, r, recorded("steps"), clip=clip))
+        found.add(count)
+    return found
+
+
+def spread(device, values, *, clip):
+    return numbers_of_steps(device, [{"x": value} for value in values], clip=clip)
 
 
 def test_the_ledger_takes_the_words_that_it_says():
     survey = Survey.design({"x": Integer(0, 9, epsilon=1, optional=2, per=1)})
     ledger = Accountant()
     ledger.add(survey)
-    assert str(ledger.worst("x=answered")) == "x (response) no | yes: epsilon 2"
-    assert ledger.spent("x=answered", "no", "yes") == ledger.spent("x=answered", "yes", "no") == 2
-    assert ledger.spent("x=answered", "yes", "yes") == 0
+    assert str(ledger.worst("x=response")) == "x (response) no | yes: epsilon 2"
+    assert ledger.spent("x=response", "no", "yes") == ledger.spent("x=response", "yes", "no") == 2
+    assert ledger.spent("x=response", "yes", "yes") == 0
     for word in (None, 3, "maybe"):
         with pytest.raises(QueryError, match="is 'no' or 'yes'"):
-            ledger.spent("x=answered", "no", word)
+            ledger.spent("x=response", "no", word)
 
 
 @pytest.mark.parametrize(
@@ -384,19 +394,16 @@ def test_the_ledger_takes_the_words_that_it_says():
 )
 def test_a_blank_of_a_kind_takes_the_steps_of_that_kind(kind, answers, nothing):
     """A form that sends texts tells by no step who left its field blank."""
-    from test_steps import spread
-
-    device = Device(Survey.design({"x": KINDS[kind]}))
+    device = Device(Survey.design({"x": KINDS[kind]}).client_manifest)
     assert len(spread(device, [*answers, nothing], clip=True)) == 1
 
 
 def test_a_middle_that_a_short_float_cannot_say_is_still_no_answer():
     huge = Integer(2**53 - 3, 2**53 - 2, epsilon=1, optional=True, per=1)
-    device = Device(Survey.design({"x": huge}))
+    device = Device(Survey.design({"x": huge}).client_manifest)
     for nothing in ("", math.nan, np.float32(math.nan), None):
-        assert device.from_tape({"x": nothing}, Tape(Recorded("one"))) == device.from_tape(
-            {}, Tape(Recorded("one"))
-        )
+        report = report_of(device, {"x": nothing}, recorded())
+        assert report == report_of(device, {}, recorded())
 
 
 # Answers -----------------------------------------------------------------------------------------
@@ -468,7 +475,7 @@ def test_answers_are_unbiased_with_their_exact_error(case, every_tally):
 def test_without_reading_whether_it_was_answered_counts_would_be_wrong(every_tally):
     """The broken twin: those who did not answer would all be counted at the middle."""
     tallies, laws = every_tally
-    broken = np.array([tally.count({"x=answered": ["no", "yes"]}).value for tally in tallies])
+    broken = np.array([tally.count({"x=response": ["no", "yes"]}).value for tally in tallies])
     law = laws[tuple(place_of({"x": None, "y": "a"}).values())]
     assert law @ broken == pytest.approx(1)
     middle = Survey.design({"x": Integer(0, 2, epsilon=1, mechanism="geometric", per=1)})

@@ -261,7 +261,7 @@ def test_designed_surveys_and_specs_are_not_confused(tmp_path):
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"kind": "real", "points": 3}, 'attribute a: write kind = "continuous", rounding = "sto'),
+        ({"kind": "real", "points": 3}, "attribute a has kind 'real'; choose integer, ordinal"),
         ({"kind": "continuous", "rounding": "up", "points": 3}, 'a: rounding is "stochastic" or'),
         ({"kind": "continuous", "rounding": "stochastic"}, "attribute a: rounding needs points"),
         ({"kind": "integer", "rounding": "stochastic"}, "attribute a: .* no 'rounding'"),

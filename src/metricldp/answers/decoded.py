@@ -137,7 +137,8 @@ class Decoder:
     def batches(self, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
         """The same of tables of reports, one after the other."""
         for table in tables:
-            for reports in arrow.batches(table.select(self.needed)):
+            columns = [arrow.column_of(name) for name in self.needed]
+            for reports in arrow.batches(table.select(columns)):
                 yield self.batch(reports)
 
 

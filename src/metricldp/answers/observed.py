@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers.likelihood import Kinds, Listed, Reports, Shares, Tabled
-from metricldp.attributes.answered import answered
+from metricldp.attributes.answered import response_of
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted, shown
 from metricldp.channels import Channel, IntegerChannel
@@ -85,7 +85,7 @@ def axes_of(survey: Agreement, attributes: object) -> tuple[Axis, ...]:
         described = attribute_of(survey, name)
         if described.is_weight:
             raise QueryError(f"{name} is a weight, which has a sum and no fit; leave it out")
-        wanted |= {name} if described.optional is None else {name, answered(name)}
+        wanted |= {name} if described.optional is None else {name, response_of(name)}
     found = [
         Axis(name, (name,), (channel.size,), channel, {name: name}, _kinds(survey, (name,)))
         for name, channel in survey.channels.items()

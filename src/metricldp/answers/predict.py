@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.answers.queries import Query, weight_of
-from metricldp.attributes.answered import YES, answered
+from metricldp.attributes.answered import YES, response_of
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import root_of
 from metricldp.basics.text import shown
@@ -100,7 +100,7 @@ def predicted_total(
         if not channel.free_when_whole:
             second = second * float(channel.moment(np.ones(channel.size))[0])
     if survey.attributes[attribute].optional is not None:
-        no, yes = survey.channels[answered(attribute)].moment(YES.inside.astype(np.float64))
+        no, yes = survey.channels[response_of(attribute)].moment(YES.inside.astype(np.float64))
         if worst:  # wherever people are, and whether they answer or not
             return n * max(0.0, float((yes * second - square).max()), float((no * second).max()))
         second = yes * second

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.answers.conditions import ALL, ANY, Condition, Where, attributes_in, check_mapping
-from metricldp.attributes.answered import YES, answered
+from metricldp.attributes.answered import YES, response_of
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import (
     Chosen,
@@ -205,7 +205,7 @@ def asked_of(name: str, labels: Sequence[str], group: Query) -> list[str]:
 
 def if_answered(survey: Agreement, name: str) -> dict[str, Span]:
     """What a question about an attribute is multiplied with: nothing, unless it is optional."""
-    return {} if attribute_of(survey, name).optional is None else {answered(name): YES}
+    return {} if attribute_of(survey, name).optional is None else {response_of(name): YES}
 
 
 def expected(n: Any, prior: Any, weights: Any) -> tuple[int, Any, Any]:

@@ -13,21 +13,21 @@ from typing import ClassVar
 
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.named import Categorical
-from metricldp.attributes.scalars import is_missing
 from metricldp.attributes.selection import Span
+from metricldp_core.values import Domain, Response
 
 NO, YES = Span(0, 1, 2), Span(1, 2, 2)
 """The people who did not answer, and those who did."""
 
 
-def answered(name: str) -> str:
+def response_of(name: str) -> str:
     """What the second half of an attribute is called."""
-    return f"{name}=answered"
+    return f"{name}=response"
 
 
 def label(name: str) -> str:
-    """The name of an attribute in texts: `income=answered` is the response to income."""
-    source = name.removesuffix(answered(""))
+    """The name of an attribute in texts: `income=response` is the response to income."""
+    source = name.removesuffix(response_of(""))
     return name if source == name else f"{source} (response)"
 
 
@@ -48,8 +48,8 @@ class Answered(Categorical):
     def source(self, name: str) -> str:
         return self.of
 
-    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        return 1 - is_missing(value)
+    def domain_of(self, name: str) -> Domain:
+        return Response(self.of)
 
     def describe(self) -> str:
         return f"whether there is a response to {self.of}"

@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -20,16 +18,16 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.scalars import is_missing
 from metricldp.attributes.selection import Chosen, Span
 from metricldp.basics.checks import positive
-from metricldp.basics.errors import InvalidSpecError, InvalidValueError, QueryError
-from metricldp.basics.exact import as_written
+from metricldp.basics.errors import InvalidSpecError, InvalidValueError, QueryError, at_row
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import distinct, guess, listed, plain, shown
 from metricldp.metrics import Metric, MetricInWords, Value, capped
 from metricldp.metrics import from_dict as metric_from_dict
 from metricldp.metrics.grid import Axis
+from metricldp_core.exact import decimal_of
+from metricldp_core.values import Domain
 
 Positions = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any]
@@ -142,7 +140,7 @@ class Attribute(ABC):
     @property
     def unit(self) -> Fraction:
         """The epsilon of one unit of length."""
-        return as_written(self.epsilon)
+        return decimal_of(self.epsilon)
 
     @property
     @abstractmethod
@@ -156,7 +154,7 @@ class Attribute(ABC):
     def _capped(self, metric: Metric) -> Metric:
         if self.max_epsilon is None:
             return metric
-        max_epsilon, least = as_written(self.max_epsilon), metric.smallest(self.size)
+        max_epsilon, least = decimal_of(self.max_epsilon), metric.smallest(self.size)
         if max_epsilon < least:
             told, smallest = distinct(max_epsilon, least)
             raise InvalidSpecError(
@@ -212,27 +210,30 @@ class Attribute(ABC):
         return 1.0
 
     @abstractmethod
-    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        """The position of one Python or numpy scalar; `name` is for error messages."""
-
-    def position_if_any(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        """The same; of an optional attribute that was left out the middle, by the same steps.
-
-        Texts take more steps than numbers, so a blank text is taken for one and NaN for a float.
-        """
-        missing = is_missing(value) & (self.optional is not None)
-        instead = self._middles.get(type(value), self.middle)
-        return self.position((value, instead)[missing], name, clip=clip)
+    def domain_of(self, name: str) -> Domain:
+        """The domain as the core has it, which converts single values."""
 
     @cached_property
-    def _middles(self) -> dict[type, object]:
-        """The middle as values of other kinds, as far as they can say it."""
-        found: dict[type, object] = {}
-        for kind in (str, float, np.float64, np.float32, Decimal) if not self.named else ():
-            with suppress(ValueError, ArithmeticError):
-                if self.position(kind(self.middle)) == self.position(self.middle):  # type: ignore[arg-type]
-                    found[kind] = kind(self.middle)  # type: ignore[arg-type]
-        return found
+    def _domains(self) -> dict[str, Domain]:
+        return {}
+
+    def _core_domain(self, name: str) -> Domain:
+        if name not in self._domains:
+            self._domains[name] = self.domain_of(name)
+        return self._domains[name]
+
+    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        """The position of one Python or numpy scalar; `name` is for error messages."""
+        return self._core_domain(name).position_of(value, clip)
+
+    def position_if_any(self, value: object, name: str = "", *, clip: bool = False) -> int:
+        """The same; of an optional attribute that was left out the middle, by the same steps."""
+        return self._core_domain(name).position(value, clip=clip)
+
+    @property
+    def _close(self) -> dict[str, Any]:
+        """Which values are close, as the core states it."""
+        return {}
 
     @cached_property
     def middle(self) -> object:
@@ -256,7 +257,7 @@ class Attribute(ABC):
             try:
                 self.position(numbers[row], name, clip=clip)
             except InvalidValueError as refusal:
-                raise refusal.at(row) from None
+                raise at_row(refusal, row) from None
 
     @abstractmethod
     def choose(self, words: object, name: str) -> Chosen:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
@@ -29,13 +28,14 @@ from metricldp.attributes.selection import (
 )
 from metricldp.basics.checks import finite, is_list, positive
 from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp.basics.exact import as_written, floor_of
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, plain_or_exact, shown
 from metricldp.metrics import Distances, Metric, Relative
 from metricldp.metrics import from_dict as metric_from_dict
 from metricldp.metrics.base import Integers
 from metricldp.metrics.closed import MOST_POSITIONS, closure, common_unit, kind_for
+from metricldp_core.exact import decimal_of, floor_of
+from metricldp_core.values import Bins
 
 STOCHASTIC = "stochastic"
 
@@ -254,7 +254,7 @@ class Continuous(Interval, OnLine):
     @cached_property
     def _apart(self) -> list[Fraction]:
         """How far the middles of neighbouring bins are apart, where edges were placed."""
-        edges = [as_written(edge) for edge in self.edges or ()]
+        edges = [decimal_of(edge) for edge in self.edges or ()]
         return [(after - before) / 2 for before, after in zip(edges, edges[2:], strict=False)]
 
     @property
@@ -265,10 +265,10 @@ class Continuous(Interval, OnLine):
     def usual(self) -> Metric:
         """A line; with bins of different widths, by the distances of their middles."""
         if self.metric is not None:
-            edges = [as_written(edge) for edge in self.edges or ()]
+            edges = [decimal_of(edge) for edge in self.edges or ()]
             return self.metric.along(_middles(edges), self.unit)
         if self.within is not None and self._uneven:
-            return self._windows(as_written(self.within))
+            return self._windows(decimal_of(self.within))
         if len(set(self._apart)) <= 1:
             return super().usual
         unit = common_unit(self._apart)
@@ -279,7 +279,7 @@ class Continuous(Interval, OnLine):
     @property
     def _uneven(self) -> bool:
         """Whether bins have different widths; their middles may be evenly spaced all the same."""
-        edges = [as_written(edge) for edge in self.edges or ()]
+        edges = [decimal_of(edge) for edge in self.edges or ()]
         return len({above - below for below, above in pairwise(edges)}) > 1
 
     def _windows(self, within: Fraction) -> Distances:
@@ -288,13 +288,13 @@ class Continuous(Interval, OnLine):
         Values of two bins are farther apart than the gap between them, so floor(gap / within) + 1
         windows at least.
         """
-        edges = [as_written(edge) for edge in self.edges or ()]
+        edges = [decimal_of(edge) for edge in self.edges or ()]
         most = floor_of((edges[-2] - edges[1]) / within) + 1
         whole: Integers = np.zeros((self.size, self.size), dtype=kind_for(most))
         for x, end in enumerate(edges[1:-1]):
             rest = [floor_of((start - end) / within) + 1 for start in edges[x + 1 : -1]]
             whole[x, x + 1 :] = whole[x + 1 :, x] = rest
-        return Distances.of(closure(whole), as_written(self.epsilon))
+        return Distances.of(closure(whole), decimal_of(self.epsilon))
 
     @property
     def metric_kind(self) -> str:
@@ -314,21 +314,28 @@ class Continuous(Interval, OnLine):
     def bin_edges(self) -> npt.NDArray[np.float64]:
         """The size + 1 edges; bin k holds edges[k] <= v < edges[k+1], the last its upper end.
 
-        As they were placed, or in floats k * ((high - low) / bins) + low, and then high itself:
-        part of the format.
+        As they were placed, or as the core computes them.
         """
+        return self._bin_edges
+
+    @cached_property
+    def _bin_edges(self) -> npt.NDArray[np.float64]:
         if self.edges is not None:
             return np.array(self.edges)
-        edges = np.arange(self.size + 1) * ((self.high - self.low) / self.size) + self.low
-        edges[-1] = self.high
-        return np.asarray(edges)
+        return np.array(Bins("", low=self.low, high=self.high, bins=self.size).edges)
 
-    def _position(self, number: float) -> int:
-        """The last bin whose lower edge is not above the value."""
-        return min(bisect_right(self._edges, number), self.size) - 1
+    def domain_of(self, name: str) -> Bins:
+        ends: dict[str, Any] = {"low": self.low, "high": self.high, "cyclic": self.is_cyclic}
+        bins: dict[str, Any] = {"bins": self.size}
+        if self.edges is not None:
+            bins = {"given": tuple(self.edges)}
+        return Bins(name, self.optional is not None, **self._close, **ends, **bins)
 
     def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
-        return np.searchsorted(self.bin_edges[1:-1], reals, side="right").astype(np.int64)
+        places = np.searchsorted(self.bin_edges[1:-1], reals, side="right")
+        if self.is_cyclic:
+            places = np.where(reals == self.high, 0, places)
+        return places.astype(np.int64)
 
     @cached_property
     def _edges(self) -> array[float]:
@@ -364,7 +371,7 @@ class Continuous(Interval, OnLine):
             raise empty(words, name, self._domain)
         first, last = (self._edge_at(number) for number in (start, end))
         if first is None or last is None:
-            inside = first is None and last is None and self._position(start) == self._position(end)
+            inside = first is None and last is None and self.position(start) == self.position(end)
             narrow = inside and not over_the_end
         else:
             narrow = (first == last and not over_the_end) or (first, last) == (self.size, 0)
@@ -392,7 +399,7 @@ class Continuous(Interval, OnLine):
 
     def _cut(self, number: float) -> str:
         """Where in a bin a number lies."""
-        position = self._position(number)
+        position = self.position(number)
         below, above = self._edge(position), self._edge(position + 1)
         return f"{plain_or_exact(number)} lies between the edges {below} and {above}"
 

@@ -6,20 +6,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes import base, selection
 from metricldp.attributes.base import Circle, Numbers, Positions
-from metricldp.attributes.ordered import OnLine, beyond_circle, check_ends, no_line
-from metricldp.attributes.scalars import CLIP, whole_within
+from metricldp.attributes.ordered import OnLine, check_ends, no_line
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown
 from metricldp.metrics import Value
+from metricldp_core.values import WholeNumbers
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,11 +82,9 @@ class Integer(base.Discrete, OnLine):
     def step(self) -> Fraction:
         return Fraction(1)
 
-    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        ends, booleans, around = (self.low, self.high), self._yes_or_no, self.is_cyclic
-        remedy = beyond_circle(self.size) if around else CLIP
-        clip = clip and not around
-        return whole_within(value, ends, name, clip, remedy, booleans=booleans) - self.low
+    def domain_of(self, name: str) -> WholeNumbers:
+        ends: dict[str, Any] = {"low": self.low, "high": self.high, "cyclic": self.is_cyclic}
+        return WholeNumbers(name, self.optional is not None, **self._close, **ends)
 
     def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
         cut = clip and not self.is_cyclic

@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from metricldp.attributes.base import Attribute
-from metricldp.attributes.continuous import Continuous
+from metricldp.attributes.continuous import STOCHASTIC, Continuous
 from metricldp.attributes.integer import Integer
 from metricldp.attributes.named import Categorical, Ordinal
 from metricldp.attributes.rounded import RoundedContinuous
@@ -16,8 +16,7 @@ from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import listed, shown
 
 KINDS: dict[str, type[Attribute]] = {
-    attribute.kind: attribute
-    for attribute in (Integer, Ordinal, Categorical, Continuous, Weight, RoundedContinuous)
+    attribute.kind: attribute for attribute in (Integer, Ordinal, Categorical, Continuous, Weight)
 }
 
 
@@ -27,10 +26,20 @@ def from_dict(data: dict[str, Any], name: str) -> Attribute:
     kind = rest.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidSpecError(
-            f"attribute {name} has kind {shown(kind)}; "
-            f"choose {', '.join(kind for kind in KINDS if kind != RoundedContinuous.kind)}"
+            f"attribute {name} has kind {shown(kind)}; choose {', '.join(KINDS)}"
         )
-    cls = KINDS[kind]
+    cls: type[Attribute] = KINDS[kind]
+    if cls is Continuous and "rounding" in rest:
+        rounding = rest.pop("rounding")
+        if rounding != STOCHASTIC:
+            raise InvalidSpecError(
+                f'attribute {name}: rounding is "{STOCHASTIC}" or left out, not {shown(rounding)}'
+            )
+        if "points" not in rest:
+            raise InvalidSpecError(
+                f"attribute {name}: rounding needs points, the number of points of the grid"
+            )
+        cls = RoundedContinuous
     for f in fields(cls):
         if f.default is MISSING and f.name not in rest:
             hint = f"; it has {listed(rest)}" if rest else ""

@@ -13,13 +13,15 @@ import numpy as np
 
 from metricldp.attributes.base import Discrete, Numbers, Positions
 from metricldp.attributes.ordered import OnLine
-from metricldp.attributes.scalars import as_name, codes_within, named_position
+from metricldp.attributes.scalars import codes_within
 from metricldp.attributes.selection import Chosen, members_of, pair_of, range_words, swapped
-from metricldp.basics.checks import is_line, is_list
+from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, shown
 from metricldp.metrics import Metric, Uniform
+from metricldp_core.canonical import is_line
+from metricldp_core.values import Domain, Names, as_name
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -44,8 +46,9 @@ class Named(Discrete):
     def size(self) -> int:
         return len(self.values)
 
-    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        return named_position(value, self._positions, name, clip)
+    def domain_of(self, name: str) -> Domain:
+        kind: dict[str, Any] = {"ordered": self.ordered, "cyclic": self.is_cyclic and self.ordered}
+        return Names(name, self.optional is not None, **self._close, names=self.values, **kind)
 
     def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
         return codes_within(numbers, self.size, name)

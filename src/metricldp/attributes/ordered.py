@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute, Numbers, Positions
-from metricldp.attributes.scalars import CLIP, real_within, reals_within
+from metricldp.attributes.scalars import reals_within
 from metricldp.basics.checks import finite, positive
 from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp.basics.exact import as_written, ceil_of
 from metricldp.basics.text import plain, shown
-from metricldp.metrics import Bent, Line, Metric, Uniform, Window
+from metricldp.metrics import Bent, Line, Metric, Relative, Uniform, Window
 from metricldp.metrics.grid import Axis
+from metricldp_core.exact import ceil_of, decimal_of
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -93,7 +94,7 @@ class OnLine(Attribute):
 
     @property
     def unit(self) -> Fraction:
-        return as_written(self.epsilon) / as_written(self.per or 1)
+        return decimal_of(self.epsilon) / decimal_of(self.per or 1)
 
     @property
     def usual(self) -> Metric:
@@ -103,7 +104,7 @@ class OnLine(Attribute):
             if around is None:
                 return Line(step)
             return Bent(step, around=around) if around > 3 else Uniform(step)
-        steps = as_written(self.within) / self.step
+        steps = decimal_of(self.within) / self.step
         if steps < 1:
             raise InvalidSpecError(
                 f"within {plain(self.within)} is less than one step of the grid, "
@@ -114,9 +115,14 @@ class OnLine(Attribute):
         # ceil(d / whole). With values rounded to points it is the same.
         whole = steps.denominator == 1 or not self._exact_positions
         width = ceil_of(steps) if whole else steps
-        epsilon = as_written(self.epsilon)
+        epsilon = decimal_of(self.epsilon)
         farthest = self.size - 1 if around is None else around // 2
-        return Uniform(epsilon) if width >= farthest else Window(epsilon, width, around=around)
+        if width >= farthest:
+            return Uniform(epsilon)
+        if self.rounded_at_random and width == 1:
+            # A manifest states epsilon for each step then, which is at least as strong.
+            return Line(epsilon)
+        return Window(epsilon, width, around=around)
 
     @cached_property
     def is_cyclic(self) -> bool:
@@ -127,10 +133,18 @@ class OnLine(Attribute):
         own = getattr(self, "metric", None) is not None or getattr(self, "edges", None) is not None
         if own or self.cyclic or self.rounded_at_random:
             return None
-        max_epsilon = None if self.max_epsilon is None else as_written(self.max_epsilon)
-        unit, windows = as_written(self.within or self.per or 1), self.within is not None
-        epsilon, step = as_written(self.epsilon), self.step / unit
+        max_epsilon = None if self.max_epsilon is None else decimal_of(self.max_epsilon)
+        unit, windows = decimal_of(self.within or self.per or 1), self.within is not None
+        epsilon, step = decimal_of(self.epsilon), self.step / unit
         return Axis(self.size, epsilon, step, windows, self.in_bins, max_epsilon)
+
+    @property
+    def _close(self) -> dict[str, Any]:
+        metric = getattr(self, "metric", None)
+        if isinstance(metric, Relative):
+            return {"ratio": decimal_text(metric.by)}
+        distance = None if metric is not None else self.within or self.per
+        return {"within": None if distance is None else decimal_text(distance)}
 
     @property
     def _exact_positions(self) -> bool:
@@ -167,12 +181,7 @@ class Interval(Attribute):
     @property
     def extent(self) -> Fraction:
         """From end to end, of the numbers as they are written."""
-        return as_written(self.high) - as_written(self.low)
-
-    def position(self, value: object, name: str = "", *, clip: bool = False) -> int:
-        ends, around = (self.low, self.high), self.is_cyclic
-        remedy = beyond_circle(self.high - self.low) if around else CLIP
-        return self._position(real_within(value, ends, name, clip and not around, remedy))
+        return decimal_of(self.high) - decimal_of(self.low)
 
     def positions(self, numbers: Numbers, name: str = "", *, clip: bool = False) -> Positions:
         reals, wrong = reals_within(numbers, (self.low, self.high), clip and not self.is_cyclic)
@@ -180,16 +189,8 @@ class Interval(Attribute):
         return self._positions(reals)
 
     @abstractmethod
-    def _position(self, number: float) -> int: ...
-
-    @abstractmethod
     def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
-        """The same for many, by the same steps in the same order."""
-
-
-def beyond_circle(length: float) -> str:
-    """What to do with a value outside a circle, of which no end is nearest."""
-    return f"cyclic values are not clipped; reduce it modulo {plain(length)}"
+        """Positions of many numbers, by the steps of the core in the same order."""
 
 
 def no_line(name: str) -> QueryError:
@@ -207,3 +208,8 @@ def check_ends(low: float, high: float) -> None:
         raise InvalidSpecError(
             f"the domain {plain(low)} to {plain(high)} {same}; low must be below high"
         )
+
+
+def decimal_text(number: float) -> str:
+    """A positive number as a decimal without an exponent."""
+    return f"{Decimal(repr(float(number))).normalize():f}"

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,9 @@ from metricldp.attributes.selection import (
 )
 from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.text import plain, shown
-from metricldp.coins.draws import FRACTION_BITS
 from metricldp.metrics import Metric
+from metricldp_core.random_words import FRACTION_BITS
+from metricldp_core.values import Points
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,8 +41,7 @@ class RoundedContinuous(Interval, OnLine):
 
     points: int = field(kw_only=True)
 
-    kind: ClassVar[str] = "real"
-    """In files of format 2; users write Continuous with rounding="stochastic"."""
+    kind: ClassVar[str] = "continuous"
     rounded_at_random: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -67,18 +67,19 @@ class RoundedContinuous(Interval, OnLine):
     def grid(self) -> npt.NDArray[np.float64]:
         return np.linspace(self.low, self.high, self.points)
 
-    def _position(self, number: float) -> int:
-        """How far the value is from low, in units of 2^-32 of a step."""
-        steps = (number - self.low) / (self.high - self.low) * (self.points - 1)
-        whole = min(math.floor(steps), self.points - 2)
-        rest = round((steps - whole) * (1 << FRACTION_BITS))
-        return (whole << FRACTION_BITS) + min(max(rest, 0), 1 << FRACTION_BITS)
+    def domain_of(self, name: str) -> Points:
+        grid: dict[str, Any] = {"low": self.low, "high": self.high, "points": self.points}
+        return Points(name, self.optional is not None, **self._close, **grid)
 
     def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
         steps = (reals - self.low) / (self.high - self.low) * (self.points - 1)
         whole = np.minimum(np.floor(steps), self.points - 2)
         rest = np.rint((steps - whole) * (1 << FRACTION_BITS)).astype(np.int64)
         return (whole.astype(np.int64) << FRACTION_BITS) + np.clip(rest, 0, 1 << FRACTION_BITS)
+
+    def to_dict(self) -> dict[str, Any]:
+        data = super().to_dict()
+        return {"kind": data.pop("kind"), "rounding": "stochastic", **data}
 
     def distance(self, x: object, other: object, metric: Metric | None = None) -> Fraction:
         return super().distance(x, other, (metric or self.distances).refined(1 << FRACTION_BITS))

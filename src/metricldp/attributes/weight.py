@@ -8,7 +8,6 @@ one bit of it.
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -20,8 +19,9 @@ from metricldp.attributes.ordered import Interval
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.text import plain, shown
-from metricldp.coins.draws import FRACTION_BITS
 from metricldp.metrics import Metric, Uniform
+from metricldp_core.random_words import FRACTION_BITS
+from metricldp_core.values import Domain, Points, PublicWeight
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,14 +76,11 @@ class Weight(Interval):
         """What the two positions stand for."""
         return np.array([self.low, self.high])
 
-    def _position(self, number: float) -> int:
-        """How far the weight is from low to high, in units of 2^-32, to be rounded by a coin.
-
-        Of a public weight the 64 bits of the double itself.
-        """
+    def domain_of(self, name: str) -> Domain:
+        ends: dict[str, Any] = {"low": self.low, "high": self.high}
         if self.is_public:
-            return int.from_bytes(struct.pack("<d", number), "little")
-        return round((number - self.low) / (self.high - self.low) * (1 << FRACTION_BITS))
+            return PublicWeight(name, **ends)
+        return Points(name, self.optional is not None, weight=True, **ends)
 
     def _positions(self, reals: npt.NDArray[np.float64]) -> Positions:
         if self.is_public:

@@ -18,9 +18,9 @@ def is_list(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def is_line(value: object) -> TypeGuard[str]:
-    """Whether a value is a line of text that people can read."""
-    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+def as_lists(value: Any) -> Any:
+    """Tuples in tuples as lists, which is what files hold."""
+    return [as_lists(item) for item in value] if isinstance(value, tuple) else value
 
 
 def refuse_unknown(what: str, entries: Iterable[str], known: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ MetricLdpError
 ├── InvalidSpecError         a survey, an attribute or a survey file is invalid
 ├── InvalidValueError        a response cannot be randomized: missing, not a number, out of range
 ├── InvalidReportError       a report or a file of reports does not belong to this survey
+├── InvalidManifestError     a manifest is malformed or does not keep its guarantee
 ├── QueryError               a query that the survey cannot answer
 ├── CertificateError         a mechanism cannot give the guarantee that it is asked for
 └── MissingDependencyError   a library is not installed
@@ -11,47 +12,32 @@ MetricLdpError
 Each message names the place and the remedy in one line. No message shows a respondent's value.
 """
 
+from metricldp_core.errors import (
+    CertificateError,
+    InvalidManifestError,
+    InvalidValueError,
+    MetricLdpError,
+)
 
-class MetricLdpError(Exception):
-    """The base class of all errors that this package raises on purpose."""
+__all__ = [
+    "CertificateError",
+    "InvalidManifestError",
+    "InvalidReportError",
+    "InvalidSpecError",
+    "InvalidValueError",
+    "MetricLdpError",
+    "MissingDependencyError",
+    "QueryError",
+    "SeededRandomnessWarning",
+    "TightenedMetricWarning",
+    "WeakGuaranteeWarning",
+]
 
 
-class InvalidSpecError(MetricLdpError, ValueError):
-    """A spec, a survey, an attribute or a survey file is invalid."""
-
-
-class InvalidValueError(MetricLdpError, ValueError):
-    """A response is missing, of the wrong type or outside its domain; nothing was randomized.
-
-    If one value is invalid, `attribute` and `row` (from 0) locate it, and `reason` is one of
-    missing, kind, whole, range and name. The message does not contain the value. It counts rows of
-    data from 1, so "row 1" of a CSV file is the line after the header.
-    """
-
-    def __init__(
-        self,
-        why: str,
-        *,
-        attribute: str | None = None,
-        row: int | None = None,
-        reason: str = "kind",
-    ) -> None:
-        where = "" if attribute is None else f"{attribute} "
-        super().__init__(f"{where}{why}" if row is None else f"{where}in row {row + 1} {why}")
-        self.why, self.attribute, self.row, self.reason = why, attribute, row, reason
-
-    def after(self, rows: int) -> "InvalidValueError":
-        """The same error if `rows` precede the batch of the row."""
-        return self.at((self.row or 0) + rows)
-
-    def at(self, row: int) -> "InvalidValueError":
-        """The same error with a row."""
-        return InvalidValueError(self.why, attribute=self.attribute, row=row, reason=self.reason)
-
-    def adding(self, words: str) -> "InvalidValueError":
-        """The same error with more text."""
-        why = f"{self.why}; {words}"
-        return InvalidValueError(why, attribute=self.attribute, row=self.row, reason=self.reason)
+def at_row(error: InvalidValueError, row: int | None, words: str = "") -> InvalidValueError:
+    """The same error with a row, counted from 0, and perhaps with more words."""
+    why = f"{error.why}; {words}" if words else error.why
+    return InvalidValueError(why, attribute=error.attribute, row=row, reason=error.reason)
 
 
 class InvalidReportError(MetricLdpError, ValueError):
@@ -74,12 +60,12 @@ class InvalidReportError(MetricLdpError, ValueError):
         self.reason = reason
 
 
+class InvalidSpecError(MetricLdpError, ValueError):
+    """A spec, a survey, an attribute or a survey file is invalid."""
+
+
 class QueryError(MetricLdpError, ValueError):
     """A query is invalid: an unknown attribute, an empty range, a wrong argument."""
-
-
-class CertificateError(MetricLdpError, ValueError):
-    """A mechanism has no integers that give the stated guarantee."""
 
 
 class MissingDependencyError(MetricLdpError, ImportError):

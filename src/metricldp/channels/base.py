@@ -13,20 +13,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.canonical import hexadecimal
-from metricldp.basics.exact import log
 from metricldp.basics.numbers import root_of
 from metricldp.channels.fields import Column, Field
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
-from metricldp.metrics.base import Metric
+from metricldp_core.distributions import Distribution
+from metricldp_core.exact import log_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer[Any]]
@@ -70,8 +68,6 @@ class Channel(ABC):
     """One attribute's way from a private position to a report and back to unbiased answers."""
 
     mechanism: ClassVar[str]
-    ratio_by_difference: ClassVar[bool] = False
-    """Whether how well two positions are told apart depends on nothing but their difference."""
     size: int
     """How many positions the private value can take."""
     cumulates: ClassVar[bool] = False
@@ -113,15 +109,10 @@ class Channel(ABC):
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         """Blur positions: the only step that sees private values, and it runs on the device."""
 
+    @property
     @abstractmethod
-    def blur(self, position: int, tape: Tape) -> int:
-        """Blur one position, with the law of `encode`: the report as an integer of `bits` bits."""
-
-    # The certificate -----------------------------------------------------------------------------
-
-    @abstractmethod
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The largest P(report | x) / P(report | other), either way round: exact, or rounded up."""
+    def distribution(self) -> Distribution:
+        """The output distribution: what a device draws from and a proof examines."""
 
     @abstractmethod
     def probability(self, x: int, report: Column) -> Fraction:
@@ -136,48 +127,16 @@ class Channel(ABC):
         found = np.full((len(rows), self.size), -np.inf)
         for place, x in np.ndindex(found.shape):
             if chance := self.probability(x, rows[place]):
-                found[place, x] = log(chance)
+                found[place, x] = log_of(chance)
         return found[back.reshape(-1)]
 
     def bit_chances(self) -> Floats | None:
         """P(bit = 1 | x), (bits, size), where a report is bits that are drawn independently."""
         return None
 
-    def law(self) -> dict[str, Any]:
-        """The integers that the sampler uses, as plain data: all that another language needs.
-
-        Probabilities over 2^64 are 16 hexadecimal digits. Without words of its own, a channel says
-        its fields, and whole numbers of 2^53 and above are written in the same way.
-        """
-        found = {f.name: _plain(getattr(self, f.name)) for f in fields(cast(Any, self))}
-        return {"law": self.mechanism, **found}
-
     def every_report(self) -> Column:
         """All possible reports as a column, for proofs by enumeration; only for tiny domains."""
         return self.field.every()
-
-    @property
-    def same_ratio_for_all_pairs(self) -> bool:
-        """Whether every two positions are told apart equally well, so that one pair shows all."""
-        return False
-
-    def proving_pairs(self, metric: Metric) -> Iterator[tuple[int, int]]:
-        """The pairs whose worst ratios prove that a metric is kept: those that generate it.
-
-        Of a channel that treats all pairs alike the nearest pair is proof for all: the others have
-        the same ratio and no smaller distance. Where ratio and distance depend on the difference
-        alone, one pair is enough for each that occurs.
-        """
-        if self.same_ratio_for_all_pairs:
-            return iter([metric.nearest(self.size)])
-        if not self.ratio_by_difference or metric.by_difference(self.size) is None:
-            return metric.generating_pairs(self.size)
-        if metric.is_line:
-            return iter([(0, 1)])
-        found: dict[int, tuple[int, int]] = {}
-        for x, other in metric.generating_pairs(self.size):
-            found.setdefault(other - x, (x, other))
-        return iter(found.values())
 
     @property
     def lifetime(self) -> Channel:
@@ -374,15 +333,3 @@ def farthest(fixed: Floats | float, ends: Floats) -> float:
     """The largest |fixed + sum| that can be reached with one of two ends for each part."""
     most, least = (fixed + pick(axis=0).sum() for pick in (ends.max, ends.min))
     return float(max(most, -least))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, int) and value >= 1 << 53:
-        return hexadecimal(value)
-    return value

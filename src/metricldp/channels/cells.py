@@ -6,11 +6,10 @@ that of their cell. So every function of the cell has a decoder, not only produc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,8 +30,7 @@ from metricldp.channels.joint import (
 from metricldp.channels.table import Table
 from metricldp.channels.wound import Wound, strides_of
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
-from metricldp.metrics.grid import Grid
+from metricldp_core.distributions import Distribution
 
 REPORT = ""
 """The only part of a report: its column is called after all attributes."""
@@ -56,11 +54,9 @@ class Cells(JointChannel):
     def fields(self) -> Mapping[Part, Number]:
         return {REPORT: Number(self.one.outputs)}
 
-    def law(self) -> dict[str, Any]:
-        """With the places of the channel that one step along each attribute is."""
-        strides = self.one.strides if isinstance(self.one, Wound) else self._rows
-        law = {"law": "cells", "sizes": list(self.sizes), "strides": list(strides)}
-        return {**law, "of": self.one.law()}
+    @property
+    def distribution(self) -> Distribution:
+        return self.one.distribution
 
     def _cell(self, positions: Sequence[Any]) -> Any:
         """The number of one cell, or of many."""
@@ -69,32 +65,11 @@ class Cells(JointChannel):
     def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         return {REPORT: self.one.encode(np.asarray(self._cell(positions)), randomness)}
 
-    def draw(self, positions: Sequence[int], tape: Tape) -> list[int]:
-        return [self.one.blur(self._cell(positions), tape)]
-
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
         return self.one.probability(self._cell(x), np.asarray(report[REPORT]))
 
     def log_chances(self, columns: Columns) -> Floats:
         return self.one.log_chances(columns[REPORT]).reshape(-1, *self.sizes)
-
-    def worst_ratio(self, x: People, other: People) -> Fraction:
-        return self.one.worst_ratio(self._cell(x), self._cell(other))
-
-    def widest_ratio(self) -> Fraction | None:
-        """A bound of the worst ratio of any two cells, where there is one."""
-        return self.one.widest_ratio() if isinstance(self.one, Wound) else None
-
-    def worst_pairs(self) -> Iterator[tuple[People, People, Fraction]]:
-        """Every pair of cells."""
-        for x, other in combinations(np.ndindex(*self.sizes), 2):
-            yield x, other, self.worst_ratio(x, other)
-
-    def proving_pairs(self, metric: Grid) -> Iterator[tuple[int, int]]:
-        """The pairs of cells to be looked at: of noise that is added, one for each way."""
-        if self.one.is_added:
-            return metric.one_pair_each()
-        return super().proving_pairs(metric)
 
     # Decoding
 

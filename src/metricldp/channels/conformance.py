@@ -18,17 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import InvalidSpecError, MetricLdpError, SeededRandomnessWarning
-from metricldp.basics.exact import at_most_exp, exp_bounds, log
 from metricldp.basics.text import distinct, shown, table
 from metricldp.channels.base import Channel, Floats
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.mechanism import ANY_TWO, Mechanism
+from metricldp.channels.plain_data import plain_data
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
 from metricldp.metrics import Line, Metric, Uniform
+from metricldp_core.canonical import canonical
+from metricldp_core.exact import at_most_exp, exp_bounds, log_of
+from metricldp_core.random_words import Words
 
 SIZES = (2, 3, 5)
 EPSILONS = (0.1, 1.0, 3.0)
@@ -141,7 +142,7 @@ class _Case:
     ) -> None:
         self.channel, self.again, self.metric, self.reports = channel, again, metric, reports
         self.seed, self.size = seed, channel.size
-        self.law = [[channel.probability(x, row) for row in reports] for x in range(channel.size)]
+        self.law = _law(channel)
         self.shares: Floats = np.array(self.law, dtype=np.float64)
         self.functions: Floats = np.random.default_rng(seed).normal(size=(3, channel.size))
 
@@ -149,6 +150,11 @@ class _Case:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededRandomnessWarning)
             return Randomness.seeded(self.seed)
+
+
+def _law(channel: Channel) -> list[list[Fraction]]:
+    reports = channel.every_report()
+    return [[channel.probability(x, row) for row in reports] for x in range(channel.size)]
 
 
 def _probabilities(case: _Case) -> str:
@@ -165,18 +171,24 @@ def _probabilities(case: _Case) -> str:
 
 
 def _loss(case: _Case) -> str:
-    """The worst ratio is what `worst_ratio` says, and below e^E, for every two positions."""
-    ratios = {case.channel.worst_ratio(*pair) for pair in combinations(range(case.size), 2)}
-    if case.channel.same_ratio_for_all_pairs and len(ratios) > 1:
-        return "same_ratio_for_all_pairs is stated, but the ratios differ"
+    """The worst ratio is what the distribution states, and below e^E, for every two positions.
+
+    Of memoised reports the ratio is that of the first randomization.
+    """
+    law = _law(case.channel.lifetime)
+    ratios = {case.channel.distribution.ratio(*pair) for pair in combinations(range(case.size), 2)}
+    if case.channel.distribution.invariance == "all" and len(ratios) > 1:
+        return "one ratio for all pairs is stated, but the ratios differ"
     for x, other in combinations(range(case.size), 2):
-        pairs = [pair for pair in zip(case.law[x], case.law[other], strict=True) if any(pair)]
+        pairs = [pair for pair in zip(law[x], law[other], strict=True) if any(pair)]
         if not all(all(pair) for pair in pairs):
             return f"a report of {x} or {other} can come from one of them only"
         worst = max(Fraction(max(pair)) / min(pair) for pair in pairs)
-        stated, allowed = case.channel.worst_ratio(x, other), case.metric.distance(x, other)
+        stated, allowed = case.channel.distribution.ratio(x, other), case.metric.distance(x, other)
         if not worst <= stated <= worst * (1 + Fraction(1, 1 << 40)):
-            return f"loss of {x} and {other}: {log(worst):.9g}, not {log(stated):.9g} as stated"
+            return (
+                f"loss of {x} and {other}: {log_of(worst):.9g}, not {log_of(stated):.9g} as stated"
+            )
         if not at_most_exp(stated, allowed):
             told, most = distinct(stated, exp_bounds(allowed)[1])
             return f"the likelihood ratio of {x} and {other} is {told}, more than {most}"
@@ -236,9 +248,9 @@ def _field(case: _Case) -> str:
 
 
 def _words(case: _Case) -> str:
-    """The law is plain data, and what was saved makes the same channel."""
-    law = canonical(case.channel.law())
-    return "" if law == canonical(case.again.law()) else "saved data make another channel"
+    """The distribution is plain data, and what was saved makes the same channel."""
+    data, again = (canonical(plain_data(c.distribution)) for c in (case.channel, case.again))
+    return "" if data == again else "saved data make another channel"
 
 
 def _encode(case: _Case) -> str:
@@ -252,11 +264,11 @@ def _encode(case: _Case) -> str:
     return _surprise(case, [drawn[mixed == x] for x in range(case.size)])
 
 
-def _blur(case: _Case) -> str:
-    tape, bits = Tape(case.randomness()), case.channel.bits
+def _draw(case: _Case) -> str:
+    words, bits = Words(case.randomness().draw), case.channel.bits
     drawn = []
     for x in range(case.size):
-        reports = [case.channel.blur(x, tape) for _ in range(DRAWS)]
+        reports = [case.channel.distribution.draw(x, words) for _ in range(DRAWS)]
         if max(reports) >> bits:
             return f"position {x} sent a report beyond its {bits} bits"
         wide = np.array(reports, dtype=np.uint64)[:, None]
@@ -273,7 +285,7 @@ _CHECKS: dict[str, Callable[[_Case], str]] = {
     "bits": _field,
     "saved data": _words,
     "encode": _encode,
-    "blur": _blur,
+    "draw": _draw,
 }
 
 

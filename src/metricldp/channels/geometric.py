@@ -8,26 +8,19 @@ that of threshold bits; with everybody at the cut and a small epsilon it is abov
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from itertools import chain
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from metricldp.basics.exact import ONE, shortened
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
-from metricldp.metrics import Metric
-
-_EXACT = 1 << 8
-"""Up to this length of a block the reports of a narrow domain are told apart in a proof."""
+from metricldp_core import distributions as core
 
 
 @dataclass(frozen=True)
@@ -42,18 +35,17 @@ class Geometric(IntegerChannel):
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Geometric:
-        return cls(size, float(epsilon), GeometricNoise.for_epsilon(epsilon))
+        noise = GeometricNoise.for_epsilon(epsilon)
+        return cls(size, noise.epsilon, noise)
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         column = self.field.empty(len(positions))
         self.noise.blur(randomness, positions, self.size, column)
         return column
 
-    def blur(self, position: int, tape: Tape) -> int:
-        return min(max(position + self.noise.draw(tape, self.size), 0), self.size - 1)
-
-    def law(self) -> dict[str, Any]:
-        return {"law": self.mechanism, "size": self.size, **self.noise.law()}
+    @cached_property
+    def distribution(self) -> core.Geometric:
+        return core.Geometric(self.size, self.noise.zero, self.noise.digits, self.noise.block)
 
     def coefficients(self, functions: Floats) -> Floats:
         """The exact inverse of the channel, a second difference of f."""
@@ -142,125 +134,6 @@ class Geometric(IntegerChannel):
         level = np.where(ends, 0.0, inside) - math.log1p(math.exp(-self.epsilon))
         apart = np.abs(column.astype(np.int64)[:, None] - positions)
         return np.asarray(level[:, None] - self.epsilon * apart)
-
-    def proving_pairs(self, metric: Metric) -> Iterator[tuple[int, int]]:
-        """Along a line one pair for each two rooms to the ends: others alike are no worse."""
-        if not metric.is_line:
-            return super().proving_pairs(metric)
-        whole = 0 if self.noise.length > _EXACT else self.noise.length + 1
-        last = self.size - 2
-        near_first = range(min(whole, last) + 1)
-        near_last = range(max(whole, last - whole) + 1, last + 1)
-        return ((x, x + 1) for x in chain(near_first, near_last))
-
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        return max(self.worst_ratios(x, other))
-
-    def worst_ratios(self, x: int, other: int) -> tuple[Fraction, Fraction]:
-        """P(report | x) / P(report | other) at its largest, and the other way round.
-
-        Each is that of a report on the near side, beyond it or at its end, or of one between.
-        Exact but for two cases, in which it is rounded up: in the last of hundreds of digits, and
-        where blocks are long. Then the noise is judged as if nothing were clipped, and clipping
-        what was drawn can only take away.
-        """
-        apart = abs(x - other)
-        if not apart:
-            return Fraction(1), Fraction(1)
-        rooms = (x, self.size - 1 - other) if x < other else (self.size - 1 - x, other)
-        whole = self.noise.length + 1
-        if self.noise.length > _EXACT:
-            rooms = whole, whole
-        one, two = (min(room, whole) for room in rooms)
-        return _one_way(self.noise, one, two, apart), _one_way(self.noise, two, one, apart)
-
-
-def _one_way(noise: GeometricNoise, room: int, other: int, apart: int) -> Fraction:
-    """P(report | x) at its largest against that of another: on the side of x, or on the other's."""
-    near = _worst(noise, room, apart, turned=False)
-    return max(near, _worst(noise, other, apart, turned=True)) if _rises(noise) else near
-
-
-@lru_cache(maxsize=1 << 15)
-def _worst(noise: GeometricNoise, room: int, apart: int, *, turned: bool) -> Fraction:
-    """The worst ratio of two positions: the reports between, and on the side of one with a room.
-
-    It is that one's probability over the other's, or turned over. Beyond its zero the noise
-    repeats with every block, times a factor below 1. So a report farther than a block from both
-    positions tells as much as one a block nearer; and an end, which is the sum of all that is
-    clipped there, tells no more than the worst of its parts, and nothing turned over.
-    """
-    ratios = [_nearest(noise, apart, room > 0, turned=turned)]
-    if room > 1:
-        ratios.append(_largest(noise, apart, 1, room - 2, turned=turned))
-    if room <= noise.length and not turned:
-        ratios.append(_end(noise, room) / _end(noise, room + apart))
-    return max(ratios)
-
-
-@lru_cache(maxsize=1 << 15)
-def _nearest(noise: GeometricNoise, apart: int, inside: bool, *, turned: bool) -> Fraction:
-    """The worst ratio of the reports between two positions and, if it is inside, of one of them."""
-    ratios = [Fraction(1)]
-    if apart > 1:
-        ratios.append(_largest(noise, apart - 2, -1, noise.length - 1))
-    if inside:
-        beyond, zero = _largest(noise, apart - 1, 1, 0, turned=turned), _zero(noise)
-        ratios.append(shortened(beyond / zero if turned else beyond * zero))
-    return max(ratios)
-
-
-@lru_cache(maxsize=1 << 8)
-def _zero(noise: GeometricNoise) -> Fraction:
-    return noise.probability(0) / noise.probability(1)
-
-
-@lru_cache(maxsize=1 << 8)
-def _rises(noise: GeometricNoise) -> bool:
-    """Whether a ratio can be worst the other way round; of noise that only falls none is."""
-    return _zero(noise) < 1 or _largest(noise, 1, 1, noise.length - 1, turned=True) > 1
-
-
-def _largest(
-    noise: GeometricNoise, start: int, sign: int, last: int, *, turned: bool = False
-) -> Fraction:
-    """The largest P(1 + t) / P(1 + start + sign t) over t from 0 to `last`, or turned over.
-
-    Both are products over binary digits, and adding or taking away ties the digits together by a
-    carry alone. So they are gone through from the lowest on, and of all t with the same carry and
-    the same order against `last` so far only the worst is kept.
-    """
-    worst = {(0, False): (1, 1)}
-    for j, digit in enumerate(noise.digits):
-        mass, limit = (ONE - digit, digit), last >> j & 1
-        found: dict[tuple[int, bool], tuple[int, int]] = {}
-        for (carry, over), (numerator, denominator) in worst.items():
-            for bit in (0, 1):
-                far = (start >> j & 1) + sign * bit + carry
-                state = far >> 1, bit > limit or (bit == limit and over)
-                up, down = (far & 1, bit) if turned else (bit, far & 1)
-                ratio = numerator * mass[up], denominator * mass[down]
-                before = found.get(state, (0, 1))
-                if ratio[0] * before[1] > before[0] * ratio[1]:
-                    found[state] = ratio
-        worst = found
-    blocks = start >> len(noise.digits)
-    block = Fraction(noise.block, ONE) if turned else Fraction(ONE, noise.block)
-    return max(
-        shortened(Fraction(*ratio) * power_above(block, blocks + carry))
-        for (carry, over), ratio in worst.items()
-        if not over and blocks + carry >= 0
-    )
-
-
-def power_above(base: Fraction, exponent: int) -> Fraction:
-    """By squaring, rounded up where it grows long."""
-    result = Fraction(1)
-    while exponent:
-        if exponent & 1:
-            result = shortened(result * base)
-        base, exponent = shortened(base * base), exponent >> 1
-    return result
 
 
 def _end(noise: GeometricNoise, distance: int) -> Fraction:

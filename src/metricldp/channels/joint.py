@@ -13,26 +13,26 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp.basics.exact import log
 from metricldp.channels.base import Channel, Floats, Integers
 from metricldp.channels.fields import Column, Number
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid
+from metricldp_core.distributions import Distribution
+from metricldp_core.exact import log_of
 
 Part = int | str
 """What a column of a report is about: one attribute, by its number, or all, by its role."""
@@ -63,7 +63,6 @@ class JointChannel(ABC):
     mechanism: ClassVar[str]
     sizes: Sizes
     """How many positions each attribute has."""
-    same_ratio_for_all_pairs: ClassVar[bool] = False
     is_bits: ClassVar[bool] = False
     has_chances: ClassVar[bool] = True
     """Whether the probability of a single report can be told."""
@@ -79,9 +78,10 @@ class JointChannel(ABC):
     def fields(self) -> Mapping[Part, Number]:
         """The columns of a report, in order."""
 
+    @property
     @abstractmethod
-    def law(self) -> dict[str, Any]:
-        """The integers that the sampler uses, as plain data, as those of a channel."""
+    def distribution(self) -> Distribution:
+        """The output distribution; its positions are cells, the last attribute fastest."""
 
     @property
     def bits(self) -> int:
@@ -92,19 +92,6 @@ class JointChannel(ABC):
     @abstractmethod
     def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         """Blur many people: the only step that sees private values."""
-
-    @abstractmethod
-    def draw(self, positions: Sequence[int], tape: Tape) -> Sequence[int]:
-        """Blur one person, with the law of `encode`: the number of each field."""
-
-    def blur(self, positions: Sequence[int], tape: Tape) -> int:
-        """The same as one integer: field after field, the first lowest."""
-        report = start = 0
-        drawn = self.draw(positions, tape)
-        for number, field in zip(drawn, self.fields.values(), strict=True):
-            report |= number << start
-            start += field.bits
-        return report
 
     # The certificate -----------------------------------------------------------------------------
 
@@ -119,30 +106,8 @@ class JointChannel(ABC):
         found = np.full((len(reports), *self.sizes), -np.inf)
         for place, *x in np.ndindex(found.shape):
             if chance := self.probability(tuple(x), reports[place]):
-                found[place, *x] = log(chance)
+                found[place, *x] = log_of(chance)
         return found
-
-    @abstractmethod
-    def worst_ratio(self, x: People, other: People) -> Fraction:
-        """The largest P(report | x) / P(report | other), either way round."""
-
-    def widest_ratio(self) -> Fraction | None:
-        """A bound of the worst ratio of any two people, where there is one."""
-        return None
-
-    def worst_pairs(self) -> Iterator[tuple[People, People, Fraction]]:
-        """Pairs of people, and the worst ratio of all pairs that each stands for.
-
-        No pair is told apart better than the one that stands for it, nor is nearer.
-        """
-        here = (0,) * len(self.sizes)
-        there = (1, *here[1:])
-        assert self.same_ratio_for_all_pairs
-        yield here, there, self.worst_ratio(here, there)
-
-    def proving_pairs(self, metric: Grid) -> Iterator[tuple[int, int]]:
-        """The pairs of cells that prove a metric on them."""
-        return metric.generating_pairs(math.prod(self.sizes))
 
     def every_report(self) -> dict[Part, Column]:
         """All possible reports as columns, for proofs by enumeration; only for tiny domains."""

@@ -12,19 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from metricldp.basics.canonical import hexadecimal
-from metricldp.basics.exact import ONE, exp_bounds, floor_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.geometric import Geometric
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.draws import bernoulli, lanes, words_for
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.distributions import LazyGeometric
+from metricldp_core.exact import WORD, exp_bounds, floor_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Lazy(IntegerChannel):
         a, b = (exp_bounds(-epsilon)[0] for epsilon in (before, after))
         end = a * (1 - b) / (b * (1 - a))
         keep = end * (1 - b) / (1 - a)
-        shares = (max(1, floor_of(share * ONE)) for share in (keep, end))
+        shares = (max(1, floor_of(share * WORD)) for share in (keep, end))
         return cls(Geometric.for_epsilon(size, after), *shares)
 
     @property
@@ -61,21 +60,14 @@ class Lazy(IntegerChannel):
         moved = self.of.encode(positions, randomness)
         return np.where(stays, positions, moved).astype(self.field.dtype)
 
-    def blur(self, position: int, tape: Tape) -> int:
-        """Both are drawn, so that the coins do not tell which; by the same steps at every place."""
-        at_end = (position == 0) | (position == self.size - 1)
-        stays = tape.toss((self.keep, self.end)[at_end])
-        moved = self.of.blur(position, tape)
-        return position if stays else moved
-
-    def law(self) -> dict[str, Any]:
-        shares = {"keep": hexadecimal(self.keep), "end": hexadecimal(self.end)}
-        return {"law": self.mechanism, **shares, "of": self.of.law()}
+    @cached_property
+    def distribution(self) -> LazyGeometric:
+        return LazyGeometric(self.of.distribution, self.keep, self.end)
 
     @cached_property
     def _stays(self) -> Floats:
-        found = np.full(self.size, self.keep / ONE)
-        found[[0, -1]] = self.end / ONE
+        found = np.full(self.size, self.keep / WORD)
+        found[[0, -1]] = self.end / WORD
         return found
 
     @cached_property
@@ -95,11 +87,6 @@ class Lazy(IntegerChannel):
         return np.asarray(self._stays * shares + self.of.spread((1 - self._stays) * shares))
 
     def probability(self, x: int, report: Column) -> Fraction:
-        stays = Fraction(self.end if x in (0, self.size - 1) else self.keep, ONE)
+        stays = Fraction(self.end if x in (0, self.size - 1) else self.keep, WORD)
         moved = (1 - stays) * self.of.probability(x, report)
         return moved + stays if int(report) == x else moved
-
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        reports = [np.asarray(y) for y in range(self.size)]
-        pairs = ((self.probability(x, y), self.probability(other, y)) for y in reports)
-        return max(max(pair) / min(pair) for pair in pairs)

@@ -12,17 +12,15 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import ONE, ceil_of, exp_bounds
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import shown
+from metricldp_core.exact import WORD, ceil_of, exp_bounds
+from metricldp_core.levels import DEEPEST, depths_text, levels
 
 Shape = tuple[int, ...]
 """A depth for each position."""
-DEEPEST = 1 << 14
-"""Below the highest level: what is this deep is never seen."""
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TWO = ":"
 """What a text begins with that has two digits for each depth."""
@@ -30,15 +28,7 @@ _TWO = ":"
 
 def fall_of(unit: Fraction) -> int:
     """2^64 e^-unit, rounded up: what a level is over the one above it, in parts of 2^64."""
-    return ceil_of(exp_bounds(-unit)[1] * ONE)
-
-
-def levels(top: int, fall: int, deepest: int) -> list[int]:
-    """From the highest level to the deepest."""
-    found = [top]
-    for _ in range(deepest):
-        found.append(-(-found[-1] * fall // ONE))
-    return found
+    return ceil_of(exp_bounds(-unit)[1] * WORD)
 
 
 def highest(fall: int, shape: Shape) -> int:
@@ -46,40 +36,21 @@ def highest(fall: int, shape: Shape) -> int:
 
     Rounding up adds less than 1 / (1 - e^-unit) + 1 to each, so that much is left free.
     """
-    spare = len(shape) * (-(-ONE // (ONE - fall)) + 1) if fall < ONE else ONE
-    if spare * 4 > ONE:
+    spare = len(shape) * (-(-WORD // (WORD - fall)) + 1) if fall < WORD else WORD
+    if spare * 4 > WORD:
         raise CertificateError(
-            f"epsilon {(ONE - fall) / ONE:.3g} per unit of height is too small for 64-bit words; "
+            f"epsilon {(WORD - fall) / WORD:.3g} per unit of height is too small for 64-bit words; "
             "use a larger epsilon or a coarser grid"
         )
-    tall = levels(ONE * ONE, fall, max(shape))
-    return (ONE - spare) * ONE * ONE // sum(tall[depth] for depth in shape)
-
-
-def law_of(
-    law: str, size: int, depths: Sequence[Shape], tops: Sequence[int], fall: int
-) -> dict[str, Any]:
-    """All that a device needs, for the canonical text of a survey."""
-    shapes = [to_text(shape) for shape in depths]
-    found = {"tops": [hexadecimal(top) for top in tops], "fall": hexadecimal(fall)}
-    return {"law": law, "size": size, "depths": shapes, **found}
+    tall = levels(WORD * WORD, fall, max(shape))
+    return (WORD - spare) * WORD * WORD // sum(tall[depth] for depth in shape)
 
 
 def in_text(saved: dict[str, Any], key: str) -> dict[str, Any]:
     """What a mechanism saves, with the shapes under a key, where there are any, as text."""
     if key not in saved:
         return saved
-    return {**saved, key: [to_text(shape) for shape in saved[key]]}
-
-
-def to_text(shape: Shape) -> str | list[int]:
-    """A digit for each depth, up to 61 (Z), or two; a list where one is too deep for that."""
-    base = len(_DIGITS)
-    if max(shape) >= base**2:
-        return list(shape)
-    if max(shape) >= base:
-        return _TWO + "".join(_DIGITS[depth // base] + _DIGITS[depth % base] for depth in shape)
-    return "".join(_DIGITS[depth] for depth in shape)
+    return {**saved, key: [depths_text(shape) for shape in saved[key]]}
 
 
 def from_text(said: Any, of: str) -> Shape:

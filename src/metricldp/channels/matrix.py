@@ -28,19 +28,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import groupby
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError, QueryError
-from metricldp.basics.exact import ceil_of, shortened
 from metricldp.channels.base import LARGEST_EPSILON, Channel, Floats, Integers, Levels, farthest
 from metricldp.channels.fields import Column, Struct
 from metricldp.channels.geometric import Geometric
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.distributions import Matrix, Row
+from metricldp_core.exact import ceil_of
 
 LARGEST_ENTRY = 1 << 15
 LARGEST_REACH = 1 << 30
@@ -117,10 +116,6 @@ class MatrixChannel(Channel):
             self.field.write(column, k, noise.encode(steps[positions], randomness))
         return column
 
-    def blur(self, position: int, tape: Tape) -> int:
-        pairs = zip(self._steps[position], self.noises, strict=True)
-        return self.field.joined([noise.blur(step, tape) for step, noise in pairs])
-
     @cached_property
     def _above(self) -> npt.NDArray[np.int64]:
         """a_k(x) counted from the low end of its window, (rows, size)."""
@@ -132,14 +127,11 @@ class MatrixChannel(Channel):
         found: list[list[int]] = self._above.T.tolist()
         return found
 
-    def law(self) -> dict[str, Any]:
-        """For each row its entries in runs, the low end of its window, and the noise on it.
-
-        Runs are [value, length, value, length, ...].
-        """
+    @cached_property
+    def distribution(self) -> Matrix:
         parts = zip(self.entries.tolist(), self.lows.tolist(), self.noises, strict=True)
-        rows = [{**noise.law(), "runs": _runs(row), "low": low} for row, low, noise in parts]
-        return {"law": "matrix", "size": self.size, "rows": rows}
+        rows = (Row(tuple(row), low, noise.distribution) for row, low, noise in parts)
+        return Matrix(self.size, tuple(rows))
 
     def probability(self, x: int, report: Column) -> Fraction:
         found = Fraction(1)
@@ -155,19 +147,6 @@ class MatrixChannel(Channel):
             logs.append(noise.log_chances_from(values, self.field.read(column, row)))
             places.append(values[:, None] == steps)
         return np.asarray(np.concatenate(logs, axis=1) @ np.concatenate(places).astype(np.float64))
-
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The worst of each row, all in one report.
-
-        Exact, but for positions that differ in so many rows that the fraction would have thousands
-        of digits: there it is rounded up, in the last of hundreds of digits.
-        """
-        both = [Fraction(1), Fraction(1)]
-        for here, there, noise in zip(self._steps[x], self._steps[other], self.noises, strict=True):
-            if here != there:
-                ratios = noise.worst_ratios(here, there)
-                both = [shortened(a * b) for a, b in zip(both, ratios, strict=True)]
-        return max(both)
 
     @property
     def features(self) -> int:
@@ -279,11 +258,6 @@ class MatrixChannel(Channel):
             found[:, 1 + row] = field + self.lows[row]
             found[:, 1 + rows + row] = _ends(field, noise.size)
         return found
-
-
-def _runs(row: list[int]) -> list[int]:
-    """A value and how often it comes in a row, again and again."""
-    return [n for value, same in groupby(row) for n in (value, len(list(same)))]
 
 
 def _ends(field: Integers, size: int) -> Integers:

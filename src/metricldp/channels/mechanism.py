@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self, cast
 
-from metricldp.basics.canonical import as_lists
-from metricldp.basics.checks import refuse_unknown
+from metricldp.basics.checks import as_lists, refuse_unknown
 from metricldp.channels.base import LARGEST_EPSILON, Channel
 from metricldp.metrics import Line, Metric, Uniform
+from metricldp_core.distributions import Distribution
 
 PER_STEP, ANY_TWO = "epsilon per step", "epsilon between any two"
 """What a mechanism keeps: the steepest line below the metric, or its smallest distance."""
@@ -87,9 +87,21 @@ class Mechanism(ABC):
         refuse_unknown(f"mechanism {self.name!r}", data, self.saves)
         return cast(Self, replace(cast(Any, self), **data)) if data else self
 
+    in_distribution: ClassVar[tuple[str, ...]] = ()
+    """Its saved fields that the integers of an output distribution determine."""
+
+    def restored(self, distribution: Distribution) -> Mechanism:
+        """The same mechanism with the fields that an output distribution determines."""
+        return self
+
     def to_dict(self) -> Any:
-        """For a survey file: the name, or a table where there is more to say."""
+        """For a spec file: the name, or a table where there is more to say."""
         saved = self.saved()
+        return {"name": self.name, **saved} if saved else self.name
+
+    def settings(self) -> Any:
+        """For a survey file, beside the integers of the output distribution."""
+        saved = {k: v for k, v in self.saved().items() if k not in self.in_distribution}
         return {"name": self.name, **saved} if saved else self.name
 
     def __str__(self) -> str:

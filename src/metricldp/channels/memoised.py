@@ -16,7 +16,7 @@ import operator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +26,8 @@ from metricldp.channels.geometric import Geometric
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.channels.response import Response
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core import distributions as core
+from metricldp_core.distributions import Invariance
 
 _LISTED = 64
 """Up to so many positions and reports the law of one report is summed up exactly for a proof."""
@@ -62,11 +63,12 @@ class Memoised(IntegerChannel):
         once = self.first.encode(positions, randomness)
         return self.second.encode(once.astype(np.int64), randomness)
 
-    def blur(self, position: int, tape: Tape) -> int:
-        return self.second.blur(self.first.blur(position, tape), tape)
-
-    def law(self) -> dict[str, Any]:
-        return {"law": self.mechanism, "first": self.first.law(), "second": self.second.law()}
+    @cached_property
+    def distribution(self) -> core.Memoised:
+        first, second = self.first.distribution, self.second.distribution
+        assert isinstance(first, core.OneInteger)
+        assert isinstance(second, core.OneInteger)
+        return core.Memoised(first, second)
 
     def coefficients(self, functions: Floats) -> Floats:
         return self.second.coefficients(self.first.coefficients(functions))
@@ -98,8 +100,10 @@ class Memoised(IntegerChannel):
         return sum(chances, Fraction(0))
 
     @property
-    def same_ratio_for_all_pairs(self) -> bool:
-        return self.first.same_ratio_for_all_pairs and self.second.same_ratio_for_all_pairs
+    def report_invariance(self) -> Invariance:
+        """What the ratio of one report depends on."""
+        parts = (self.first.distribution, self.second.distribution)
+        return "all" if all(part.invariance == "all" for part in parts) else "none"
 
     @property
     def _few(self) -> bool:
@@ -113,7 +117,7 @@ class Memoised(IntegerChannel):
         rows = [[sum(map(operator.mul, row, column)) for column in columns] for row in first]
         return one * two, rows
 
-    def worst_ratio(self, x: int, other: int) -> Fraction:
+    def report_ratio(self, x: int, other: int) -> Fraction:
         """Of one report, exactly; of noise on many positions a bound just above it.
 
         There floats add up numbers above zero only, so that none is off by more than a few units
@@ -121,7 +125,7 @@ class Memoised(IntegerChannel):
         """
         if x == other:
             return Fraction(1)
-        if self.same_ratio_for_all_pairs:
+        if self.report_invariance == "all":
             here = np.asarray(x)
             return self.probability(x, here) / self.probability(other, here)
         if self._few:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import ClassVar
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import ONE
-from metricldp.channels.levels import Shape, fall_of, law_of, levels
+from metricldp.channels.levels import Shape, fall_of
 from metricldp.channels.table import Table
+from metricldp_core.exact import WORD
+from metricldp_core.levels import Extremal, levels
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,13 @@ class Mixture(Table):
             columns.append([found[depth] for depth in shape])
         rows = list(zip(*columns, strict=True))
         for x, row in enumerate(rows):
-            if sum(row) >= ONE:
+            if sum(row) >= WORD:
                 raise InvalidSpecError(
                     f"the tops of the shapes add up to 2^64 or more at position {x}"
                 )
-        weights = tuple((*row, ONE - sum(row)) for row in rows)
+        weights = tuple((*row, WORD - sum(row)) for row in rows)
         return cls(weights, depths, tops, fall, prior=prior)
 
-    def law(self) -> dict[str, Any]:
-        return law_of(self.mechanism, self.size, self.depths, self.tops, self.fall)
+    @cached_property
+    def distribution(self) -> Extremal:
+        return Extremal(self.weights, self.depths, self.tops, self.fall)

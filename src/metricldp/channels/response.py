@@ -8,19 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE, exp_bounds, floor_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.distributions import RandomizedResponse
+from metricldp_core.exact import WORD, exp_bounds, floor_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class Response(IntegerChannel):
     keep: int
 
     mechanism: ClassVar[str] = "response"
-    same_ratio_for_all_pairs: ClassVar[bool] = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Response:
@@ -39,11 +37,11 @@ class Response(IntegerChannel):
 
     @cached_property
     def _true(self) -> Fraction:
-        return Fraction(self.keep, ONE)
+        return Fraction(self.keep, WORD)
 
     @cached_property
     def _other(self) -> Fraction:
-        return Fraction(ONE - self.keep, ONE * (self.size - 1))
+        return Fraction(WORD - self.keep, WORD * (self.size - 1))
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         """Keep, or move on by 1 to size - 1 positions around the circle."""
@@ -52,13 +50,9 @@ class Response(IntegerChannel):
         moved = (positions + 1 + uniform(randomness, self.size - 1, count)) % self.size
         return np.where(keep.astype(bool), positions, moved).astype(self.field.dtype)
 
-    def blur(self, position: int, tape: Tape) -> int:
-        """Keep or move on; both are drawn, so that the time does not tell which."""
-        keep, moved = tape.toss(self.keep), 1 + tape.uniform(self.size - 1)
-        return (position + moved * (not keep)) % self.size
-
-    def law(self) -> dict[str, Any]:
-        return {"law": self.mechanism, "size": self.size, "keep": hexadecimal(self.keep)}
+    @cached_property
+    def distribution(self) -> RandomizedResponse:
+        return RandomizedResponse(self.size, self.keep)
 
     def coefficients(self, functions: Floats) -> Floats:
         """F(y) = (f(y) - q sum f) / (p - q)."""
@@ -91,9 +85,6 @@ class Response(IntegerChannel):
         mean_square = (lengths / gap**2 - 2 * share / gap * squares) / m + share**2 * squares
         return float(mean_square - lengths / m)
 
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        return Fraction(1) if x == other else self._true / self._other
-
     def probability(self, x: int, report: Column) -> Fraction:
         return self._true if int(report) == x else self._other
 
@@ -101,8 +92,8 @@ class Response(IntegerChannel):
 def keep_for(outcomes: int, epsilon: Fraction) -> int:
     """The largest share, over 2^64 and rounded down, of at most e^epsilon times any other's."""
     most = exp_bounds(epsilon)[0]
-    keep = floor_of(most / (most + outcomes - 1) * ONE)
-    if keep * outcomes <= ONE:
+    keep = floor_of(most / (most + outcomes - 1) * WORD)
+    if keep * outcomes <= WORD:
         raise CertificateError(
             f"epsilon {float(epsilon):.3g} is too small for 64-bit words; use a larger epsilon"
         )

@@ -26,10 +26,10 @@ from metricldp.basics.numbers import spread_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
-from metricldp.channels.levels import Shape, fall_of, highest, law_of, levels
+from metricldp.channels.levels import Shape, fall_of, highest
 from metricldp.coins.lookup import Lookup
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.levels import Additive, levels
 
 ASTRAY = 1e-6
 """Decoders that are off by more than this tell nothing."""
@@ -49,9 +49,6 @@ class Shaped(IntegerChannel):
     """How people are spread, for the decoder; evenly where nothing is said."""
 
     mechanism: ClassVar[str] = "shaped"
-    ratio_by_difference: ClassVar[bool] = True
-    is_added: ClassVar[bool] = True
-    """Whether a report is the position and something that does not depend on it."""
 
     @classmethod
     def of(
@@ -90,10 +87,12 @@ class Shaped(IntegerChannel):
     def outputs(self) -> int:
         return self.patterns * self.around
 
-    def law(self) -> dict[str, Any]:
-        return law_of("shaped", int(self.places[-1]) + 1, self.depths, self.tops, self.fall)
-
     # The device
+
+    @cached_property
+    def distribution(self) -> Additive:
+        grid = (self.size,), (self.around,)
+        return Additive(*grid, self.depths, self.tops, self.fall)
 
     @cached_property
     def _weights(self) -> list[list[int]]:
@@ -103,11 +102,6 @@ class Shaped(IntegerChannel):
     @cached_property
     def _lookup(self) -> Lookup:
         return Lookup(self._weights)
-
-    def blur(self, position: int, tape: Tape) -> int:
-        j = tape.integer(self.patterns.bit_length() - 1)
-        place = int(self.places[position])
-        return j * self.around + (place + self._lookup.one(j, tape)) % self.around
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         count, n = len(positions), self.around
@@ -132,14 +126,6 @@ class Shaped(IntegerChannel):
         j, y = np.divmod(column.astype(np.int64), self.around)
         away = (y[:, None] - self.places) % self.around
         return np.asarray(np.log(self._shares / self.patterns)[j[:, None], away])
-
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        """Over all d of all patterns; the pattern's total is the same for both."""
-        return self._ratios[int(self.places[other] - self.places[x])]
-
-    @cached_property
-    def _ratios(self) -> _Ratios:
-        return _Ratios(self)
 
     # Decoding
 
@@ -219,20 +205,3 @@ class Shaped(IntegerChannel):
         if prior is not None or self.prior is not None:
             return super().mean_square(gram, prior)
         return float((gram * self._inverse).sum())
-
-
-class _Ratios(dict[int, Fraction]):
-    """By difference of positions: the largest ratio of two levels of one pattern so far apart."""
-
-    def __init__(self, channel: Shaped) -> None:
-        self._channel = channel
-        self._depths = np.array(channel.depths)
-
-    def __missing__(self, difference: int) -> Fraction:
-        ratios: list[Fraction] = []
-        for depths, heights in zip(self._depths, self._channel._levels, strict=True):
-            codes = depths * len(heights) + np.roll(depths, -difference)
-            pairs = (divmod(code, len(heights)) for code in np.unique(codes).tolist())
-            ratios += [Fraction(heights[min(pair)], heights[max(pair)]) for pair in pairs]
-        self[difference] = max(ratios)
-        return self[difference]

@@ -13,25 +13,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError, QueryError
-from metricldp.basics.exact import ONE
 from metricldp.basics.numbers import spread_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import IntegerChannel
 from metricldp.coins.lookup import Lookup
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core import distributions as core
+from metricldp_core.exact import WORD
 
 _ASTRAY = 1e-6
 """A decoder that is off by more than this tells nothing."""
-_SLACK = 1e-9
-"""Logarithms of whole numbers in floats are nearer than this, each."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +40,13 @@ class Table(IntegerChannel):
     """How people are spread, for the decoder; evenly where nothing is said."""
 
     mechanism: ClassVar[str] = "table"
-    is_added: ClassVar[bool] = False
 
     @classmethod
     def of(cls, weights: Sequence[Sequence[int]]) -> Table:
         """A row for each position; rows that do not add up to 2^64 are refused."""
         rows = tuple(tuple(int(weight) for weight in row) for row in weights)
         for x, row in enumerate(rows):
-            if len(row) != len(rows[0]) or min(row) < 0 or sum(row) != ONE:
+            if len(row) != len(rows[0]) or min(row) < 0 or sum(row) != WORD:
                 raise CertificateError(
                     f"row {x} of the table is not a distribution: it needs {len(rows[0])} whole "
                     "numbers of at least 0 that add up to 2^64"
@@ -65,9 +61,9 @@ class Table(IntegerChannel):
     def outputs(self) -> int:
         return len(self.weights[0])
 
-    def law(self) -> dict[str, Any]:
-        rows = [[hexadecimal(weight) for weight in row] for row in self.weights]
-        return {"law": "table", "size": self.size, "weights": rows}
+    @cached_property
+    def distribution(self) -> core.Table:
+        return core.Table(self.weights)
 
     @cached_property
     def _lookup(self) -> Lookup:
@@ -77,12 +73,9 @@ class Table(IntegerChannel):
         drawn = self._lookup.many(positions.astype(np.int64), randomness)
         return np.asarray(drawn.astype(self.field.dtype))
 
-    def blur(self, position: int, tape: Tape) -> int:
-        return self._lookup.one(position, tape)
-
     @cached_property
     def _shares(self) -> Floats:
-        return np.array([[weight / ONE for weight in row] for row in self.weights])
+        return np.array([[weight / WORD for weight in row] for row in self.weights])
 
     @cached_property
     def _decoder(self) -> Floats:
@@ -111,26 +104,4 @@ class Table(IntegerChannel):
         return np.asarray(shares @ self._shares)
 
     def probability(self, x: int, report: Column) -> Fraction:
-        return Fraction(self.weights[x][int(report)], ONE)
-
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        """The largest of any report: floats find those that it can be, whole numbers decide."""
-        here, there = self._logs[x], self._logs[other]
-        with np.errstate(invalid="ignore"):
-            apart = np.abs(here - there)
-        if np.isnan(apart).any() or np.isinf(apart).any():
-            apart[np.isnan(apart)] = 0.0  # what neither of them can send
-            if np.isinf(apart).any():
-                raise CertificateError(
-                    f"positions {x} and {other} can be distinguished with certainty: a report "
-                    "has weight 0 "
-                    "for one of them only; give it a weight for both"
-                )
-        largest = np.flatnonzero(apart >= apart.max() - _SLACK).tolist()
-        pairs = [(self.weights[x][y], self.weights[other][y]) for y in largest]
-        return max(Fraction(max(pair), min(pair)) for pair in pairs if any(pair))
-
-    @cached_property
-    def _logs(self) -> Floats:
-        with np.errstate(divide="ignore"):
-            return np.log(np.array(self.weights, dtype=np.float64))
+        return Fraction(self.weights[x][int(report)], WORD)

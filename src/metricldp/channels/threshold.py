@@ -10,20 +10,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE, ceil_of, exp_bounds
 from metricldp.channels.base import Cut, Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import BitChannel
 from metricldp.coins.draws import BLOCK, fill, words_for
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core import distributions as core
+from metricldp_core.distributions import Distribution
+from metricldp_core.exact import WORD, ceil_of, exp_bounds
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,13 @@ class Threshold(BitChannel):
     flip: int
 
     mechanism: ClassVar[str] = "threshold"
-    ratio_by_difference: ClassVar[bool] = True
     constant: ClassVar[bool] = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Threshold:
         """The smallest flip probability, rounded up, that keeps epsilon per step."""
-        flip = ceil_of(ONE / (1 + exp_bounds(epsilon)[0]))
-        if 2 * flip >= ONE:
+        flip = ceil_of(WORD / (1 + exp_bounds(epsilon)[0]))
+        if 2 * flip >= WORD:
             raise CertificateError(
                 f"epsilon {float(epsilon):.3g} per step is too small for 64-bit words; "
                 "use a coarser grid or a larger epsilon"
@@ -55,16 +54,16 @@ class Threshold(BitChannel):
     @cached_property
     def kappa(self) -> float:
         """What a flipped sign is multiplied with to be unbiased, (e^eps + 1)/(e^eps - 1)."""
-        return float(Fraction(ONE, ONE - 2 * self.flip))
+        return float(Fraction(WORD, WORD - 2 * self.flip))
 
     @cached_property
     def noise(self) -> float:
         """kappa^2 - 1: the variance of one unbiased sign."""
-        keep, gap = Fraction(self.flip * (ONE - self.flip)), Fraction(ONE - 2 * self.flip)
+        keep, gap = Fraction(self.flip * (WORD - self.flip)), Fraction(WORD - 2 * self.flip)
         return float(4 * keep / gap**2)
 
     def bit_chances(self) -> Floats:
-        flip, grid = self.flip / ONE, np.arange(self.size)
+        flip, grid = self.flip / WORD, np.arange(self.size)
         return np.where(np.arange(self.bits)[:, None] >= grid, 1 - flip, flip)
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
@@ -83,13 +82,9 @@ class Threshold(BitChannel):
             kernels.cross(flips, part, width, self.bits)
         return column.view(np.uint8)[: count * width].reshape(count, width)
 
-    def blur(self, position: int, tape: Tape) -> int:
-        truth = (1 << self.bits) - (1 << position)
-        return truth ^ tape.lanes(self.flip, self.bits)
-
-    def law(self) -> dict[str, Any]:
-        widths = {"size": self.size, "bits": self.bits}
-        return {"law": "threshold", **widths, "flip": hexadecimal(self.flip)}
+    @cached_property
+    def distribution(self) -> Distribution:
+        return core.Threshold(self.size, (self.flip,) * self.bits)
 
     def coefficients(self, functions: Floats) -> Floats:
         """Write f as its steps: f(x) = f(last) + sum_k (f(k) - f(k+1)) [x <= k]."""
@@ -124,14 +119,11 @@ class Threshold(BitChannel):
         inner_ends = 2 * (self.size - 1) / (self.size + 1)
         return self.noise / 4 * inner_ends
 
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        return _odds(self.flip, abs(x - other))
-
     def probability(self, x: int, report: Column) -> Fraction:
         truth = (1 << self.bits) - (1 << x)
         flipped = (truth ^ int.from_bytes(report.tobytes(), "little")).bit_count()
         kept = self.bits - flipped
-        return Fraction(self.flip**flipped * (ONE - self.flip) ** kept, ONE**self.bits)
+        return Fraction(self.flip**flipped * (WORD - self.flip) ** kept, WORD**self.bits)
 
     def log_chances(self, column: Column) -> Floats:
         """Of x the bits below it are 1 by a flip, and those from it on 0."""
@@ -140,11 +132,5 @@ class Threshold(BitChannel):
         np.cumsum(bits, axis=1, out=ones[:, 1:])
         x = np.arange(self.size)
         flipped = 2 * ones[:, : self.size] - ones[:, -1:] + (self.bits - x)
-        kept = math.log1p(-self.flip / ONE)
-        return np.asarray(self.bits * kept + flipped * (math.log(self.flip / ONE) - kept))
-
-
-@lru_cache(maxsize=1 << 12)
-def _odds(flip: int, bits: int) -> Fraction:
-    """How much more likely all of so many bits are kept than flipped."""
-    return Fraction((ONE - flip) ** bits, flip**bits)
+        kept = math.log1p(-self.flip / WORD)
+        return np.asarray(self.bits * kept + flipped * (math.log(self.flip / WORD) - kept))

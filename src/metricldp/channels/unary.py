@@ -22,20 +22,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
 from metricldp.channels.base import Floats, Integers
 from metricldp.channels.fields import Column
 from metricldp.channels.kinds import BitChannel
 from metricldp.coins.draws import bernoullis, words_for
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp_core.distributions import Distribution, Unary
+from metricldp_core.exact import WORD, ceil_of, decimal_of, exp_bounds, floor_of
 
 Losses = tuple[float, float]
 """What a bit tells by being 1, and by being 0, in nats; decimals as they are written."""
@@ -68,16 +67,12 @@ class UnaryChannel(BitChannel):
         return cls(len(losses), own, other)
 
     def bit_chances(self) -> Floats:
-        own, other = (np.array(part, dtype=np.float64) / ONE for part in (self.own, self.other))
+        own, other = (np.array(part, dtype=np.float64) / WORD for part in (self.own, self.other))
         return np.where(np.eye(self.size, dtype=bool), own[:, None], other[:, None])
 
     @property
     def bits(self) -> int:
         return self.size
-
-    def law(self) -> dict[str, Any]:
-        own, other = ([hexadecimal(word) for word in part] for part in (self.own, self.other))
-        return {"law": "unary", "size": self.size, "own": own, "other": other}
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         """Everybody's bits as if they had another value, a column at a time; then their own bit."""
@@ -93,27 +88,13 @@ class UnaryChannel(BitChannel):
             column[start : start + step] = packed
         return column
 
-    def blur(self, position: int, tape: Tape) -> int:
-        """The same: a coin for every bit, whatever the value, and one more for its own."""
-        report = 0
-        for threshold, positions in self._positions:
-            drawn = tape.lanes(threshold, len(positions))
-            for other in positions:
-                report |= (drawn & 1) << other
-                drawn >>= 1
-        own = tape.toss(self.own[position])
-        return report & ~(1 << position) | own << position
-
     @cached_property
-    def _positions(self) -> list[tuple[int, list[int]]]:
-        positions: dict[int, list[int]] = {}
-        for position, threshold in enumerate(self.other):
-            positions.setdefault(threshold, []).append(position)
-        return list(positions.items())
+    def distribution(self) -> Distribution:
+        return Unary(self.size, self.own, self.other)
 
     def _by_value(self, of: Callable[[Fraction, Fraction], Fraction]) -> Floats:
         pairs = list(zip(self.own, self.other, strict=True))
-        made = {(p, q): float(of(Fraction(p, ONE), Fraction(q, ONE))) for p, q in set(pairs)}
+        made = {(p, q): float(of(Fraction(p, WORD), Fraction(q, WORD))) for p, q in set(pairs)}
         return np.array([made[pair] for pair in pairs])
 
     @cached_property
@@ -172,22 +153,12 @@ class UnaryChannel(BitChannel):
         missed = totals[0] - sums.sum(axis=0)
         return np.asarray(sums + np.multiply.outer(self._shares, missed))
 
-    def worst_ratio(self, x: int, other: int) -> Fraction:
-        if x == other:
-            return Fraction(1)
-        return _worst(self.own[x], self.other[x], self.own[other], self.other[other])
-
-    @property
-    def same_ratio_for_all_pairs(self) -> bool:
-        """Where all bits have the same two probabilities."""
-        return len(set(self.own)) == len(set(self.other)) == 1
-
     def probability(self, x: int, report: Column) -> Fraction:
         result = 1
         for k, bit in enumerate(np.unpackbits(report, count=self.size, bitorder="little")):
             one = self.own[k] if k == x else self.other[k]
-            result *= one if bit else ONE - one
-        return Fraction(result, ONE**self.size)
+            result *= one if bit else WORD - one
+        return Fraction(result, WORD**self.size)
 
     def log_chances(self, column: Column) -> Floats:
         """What all bits are worth if they are about others, and the difference of one's own."""
@@ -199,18 +170,11 @@ class UnaryChannel(BitChannel):
         return np.asarray(others.sum(axis=1, keepdims=True) + np.log(own) - others)
 
 
-@lru_cache(maxsize=1 << 16)
-def _worst(p: int, q: int, other_p: int, other_q: int) -> Fraction:
-    """A one at the first of two values and a zero at the second, or the other way round."""
-    first = Fraction(p * (ONE - other_q), q * (ONE - other_p))
-    return max(first, Fraction(other_p * (ONE - q), other_q * (ONE - p)))
-
-
 def _integers(yes: float, no: float) -> tuple[int, int]:
     """p down and q up, from a = e^yes and c = e^no: q = (c - 1)/(a c - 1) and p = a q."""
-    a, c = exp_bounds(as_written(yes))[0], exp_bounds(as_written(no))[0]
+    a, c = exp_bounds(decimal_of(yes))[0], exp_bounds(decimal_of(no))[0]
     q = (c - 1) / (a * c - 1) if a * c > 1 else Fraction(0)
-    own, other = floor_of(a * q * ONE), ceil_of(q * ONE)
+    own, other = floor_of(a * q * WORD), ceil_of(q * WORD)
     if own <= other:
         raise CertificateError(
             f"bits with losses {yes:.3g} and {no:.3g} are too large or small for 64-bit words; "

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from metricldp.channels.base import Floats, Integers, ranges_gram
 from metricldp.channels.joint import Functions, Sizes, kron, products
 from metricldp.channels.levels import Shape
 from metricldp.channels.shaped import ASTRAY, Shaped
+from metricldp_core.levels import Additive
 
 MOST_SOLVED = 1024
 """Cells up to which the best decoder is solved for."""
@@ -64,17 +65,14 @@ class Wound(Shaped):
     sizes: Sizes = field(kw_only=True)
     lengths: Sizes = field(kw_only=True)
     """How many places of the ring there are along each attribute."""
-    ratio_by_difference: ClassVar[bool] = False
-    """It depends on the difference of places."""
 
     @classmethod
     def on(cls, sizes: Sizes, lengths: Sizes, depths: tuple[Shape, ...], unit: Fraction) -> Wound:
         return cls.of(math.prod(sizes), depths, unit, sizes=sizes, lengths=lengths)
 
     @cached_property
-    def strides(self) -> Sizes:
-        """How many places one step along each attribute is."""
-        return strides_of(self.lengths)
+    def distribution(self) -> Additive:
+        return Additive(self.sizes, self.lengths, self.depths, self.tops, self.fall)
 
     @cached_property
     def places(self) -> npt.NDArray[np.int64]:
@@ -88,10 +86,6 @@ class Wound(Shaped):
         first: tuple[Any, ...] = (..., *(slice(size) for size in self.sizes))
         found = around.reshape(*around.shape[:-1], *self.lengths)[first]
         return np.asarray(found.reshape(*around.shape[:-1], self.size))
-
-    def widest_ratio(self) -> Fraction:
-        """At least the worst ratio of any two cells: that of the highest and the deepest level."""
-        return max(Fraction(heights[0], heights[-1]) for heights in self._levels)
 
     # Decoding
 

@@ -325,7 +325,8 @@ def _status_from(data: dict[str, Any]) -> Status:
     from metricldp.collector.base import Status
 
     hours = tuple((int(hour), int(n)) for hour, n in data["per_hour"])
-    return Status(**{**data, "per_hour": hours})
+    digests = tuple((int(second), str(digest)) for second, digest in data["presentations"])
+    return Status(**{**data, "per_hour": hours, "presentations": digests})
 
 
 def _words(name: str, one: Status) -> str:
@@ -383,7 +384,7 @@ def manifest(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the manifest for devices, and print its SHA-256 to pin."""
+    """Write the manifest for devices, and print its fingerprint."""
     from metricldp.reports import manifest as manifests
 
     path = survey.with_suffix(manifests.SUFFIX) if output is None else output

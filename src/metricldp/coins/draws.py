@@ -12,13 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.exact import ONE
 from metricldp.coins.stream import Randomness, Words
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import FRACTION_BITS
 
 BLOCK = 1 << 14
 """Words decided at a time: eight planes of them and the results stay in the cache."""
-FRACTION_BITS = 32
-"""Binary digits behind the point of a position that is rounded at random."""
 _PLANES = 8
 """Binary digits drawn for every lane before the few undecided ones are gathered up."""
 
@@ -59,14 +58,14 @@ def _decide(randomness: Randomness, thresholds: Sequence[int], result: Words) ->
     undecided = np.empty_like(result)
     waiting = []
     for row, (threshold, count) in enumerate(zip(thresholds, planes, strict=True)):
-        digits, rest = threshold >> (64 - count), threshold << count & (ONE - 1)
+        digits, rest = threshold >> (64 - count), threshold << count & (WORD - 1)
         if count:
             left = kernels.decide(random[:count], digits, result[row], undecided[row])
             random = random[count:]
             if rest and left:
                 waiting.append((row, left, rest))
         else:
-            result[row] = 0 if threshold <= 0 else ONE - 1
+            result[row] = 0 if threshold <= 0 else WORD - 1
     if waiting:
         random = randomness.words(sum(left for _, left, _ in waiting))
         for row, left, rest in waiting:
@@ -80,7 +79,7 @@ def _planes(threshold: int) -> int:
     Below the last digit that is 1 no lane can fall below the threshold any more; what is certain
     or impossible needs none.
     """
-    if threshold <= 0 or threshold >= ONE:
+    if threshold <= 0 or threshold >= WORD:
         return 0
     return min(_PLANES, 64 - (threshold & -threshold).bit_length() + 1)
 

@@ -8,7 +8,6 @@ everybody's entry, and the running sums tell the others'.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
@@ -17,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.coins.stream import Randomness, Words
-from metricldp.coins.tape import Tape
 
 _MOST_GUIDED = 1 << 20
 """Entries of the guide, so that it stays in the cache."""
@@ -32,9 +30,6 @@ class Lookup:
 
     def total(self, row: int) -> int:
         return self.below[row][-1]
-
-    def one(self, row: int, tape: Tape) -> int:
-        return bisect_right(self.below[row], tape.uniform(self.total(row)))
 
     def many(self, rows: npt.NDArray[np.int64], randomness: Randomness) -> npt.NDArray[np.int32]:
         """An entry for each of these rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,12 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
 from metricldp.coins.draws import bernoullis, words_for
 from metricldp.coins.stream import Randomness, Words
-from metricldp.coins.tape import Tape
+from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 _CROWD = 1 << 16
 """People who get their noise together, with few calls for all of them."""
@@ -51,30 +50,34 @@ class GeometricNoise:
         odds_before = Fraction(1)  # product of the odds of the digits so far
         while epsilon * (1 << len(digits)) < Fraction(7, 10):
             odds = shrink * odds_before
-            digit = ceil_of(odds / (1 + odds) * ONE)
+            digit = ceil_of(odds / (1 + odds) * WORD)
             digits.append(digit)
-            odds_before *= Fraction(digit, ONE - digit)
-        block = ceil_of(shrink * odds_before * ONE)
-        first = Fraction(ONE - block, ONE)
+            odds_before *= Fraction(digit, WORD - digit)
+        block = ceil_of(shrink * odds_before * WORD)
+        first = Fraction(WORD - block, WORD)
         for digit in digits:
-            first *= Fraction(ONE - digit, ONE)
-        zero = floor_of(first / (first + 2 * shrink) * ONE)
-        too_low = first * (ONE - zero) > 2 * zero / shrink
-        if too_low or block >= ONE:
+            first *= Fraction(WORD - digit, WORD)
+        zero = floor_of(first / (first + 2 * shrink) * WORD)
+        too_low = first * (WORD - zero) > 2 * zero / shrink
+        if too_low or block >= WORD:
             raise CertificateError(
                 f"epsilon {float(epsilon):.3g} per step is too small for 64-bit words; "
                 "use a coarser grid or a larger epsilon"
             )
         return cls(zero, tuple(digits), block)
 
-    def law(self) -> dict[str, Any]:
-        digits = [hexadecimal(digit) for digit in self.digits]
-        return {"zero": hexadecimal(self.zero), "digits": digits, "block": hexadecimal(self.block)}
-
     @property
     def length(self) -> int:
         """How many values of G the digits tell apart: 2^J."""
         return 1 << len(self.digits)
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon per step that the probability of a whole block implies."""
+        missing = WORD - self.block
+        if 2 * missing < WORD:
+            return -math.log1p(-missing / WORD) / self.length
+        return math.log(WORD / self.block) / self.length
 
     def blur(
         self, randomness: Randomness, positions: npt.NDArray[Any], size: int, out: npt.NDArray[Any]
@@ -128,37 +131,25 @@ class GeometricNoise:
             at, alive = at[alive != 0], alive[alive != 0]
             most -= len(growing)
 
-    def draw(self, tape: Tape, limit: int) -> int:
-        """One draw, as `blur` makes many: exact below `limit` in size."""
-        size = 1
-        for j, digit in enumerate(self.digits):
-            size += tape.toss(digit) << j
-        for _ in range(limit // self.length + 1):
-            if not tape.toss(self.block):
-                break
-            size += self.length
-        negative, zero = tape.integer(1), tape.toss(self.zero)
-        return size * (1 - 2 * negative) * (not zero)
-
     def probability(self, size: int) -> Fraction:
         """The exact probability of the noise being `size` (or -size)."""
         if size == 0:
-            return Fraction(self.zero, ONE)
+            return Fraction(self.zero, WORD)
         blocks, rest = divmod(abs(size) - 1, self.length)
-        mass = Fraction(ONE - self.zero, 2 * ONE) * Fraction(self.block, ONE) ** blocks
-        mass *= Fraction(ONE - self.block, ONE)
+        mass = Fraction(WORD - self.zero, 2 * WORD) * Fraction(self.block, WORD) ** blocks
+        mass *= Fraction(WORD - self.block, WORD)
         for j, digit in enumerate(self.digits):
-            mass *= Fraction(digit if rest >> j & 1 else ONE - digit, ONE)
+            mass *= Fraction(digit if rest >> j & 1 else WORD - digit, WORD)
         return mass
 
     def tail(self, size: int) -> Fraction:
         """The exact probability of the noise being `size` or more, for size >= 1."""
         blocks, rest = divmod(size - 1, self.length)
-        block = Fraction(self.block, ONE)
+        block = Fraction(self.block, WORD)
         # Of the digits: the probability that they read `rest` or more, from the lowest digit up.
         at_least = Fraction(1)
         for j, digit in enumerate(self.digits):
-            one = Fraction(digit, ONE)
+            one = Fraction(digit, WORD)
             at_least = one * at_least if rest >> j & 1 else one + (1 - one) * at_least
         inside = (1 - block) * at_least + block
-        return Fraction(ONE - self.zero, 2 * ONE) * block**blocks * inside
+        return Fraction(WORD - self.zero, 2 * WORD) * block**blocks * inside

@@ -24,6 +24,8 @@ class Status:
     """How many reports were accepted, were duplicates, or were refused, by the reason's word."""
     closed: bool
     """Whether the survey takes no more reports."""
+    presentations: tuple[tuple[int, str], ...]
+    """Digests of the presentation in order, each with the second since 1970 of its first use."""
 
 
 class Collected(Protocol):

@@ -54,7 +54,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS surveys (
         number {serial}, fingerprint TEXT NOT NULL UNIQUE, text TEXT NOT NULL,
         settings TEXT NOT NULL, most {whole}, closed {whole} NOT NULL DEFAULT 0,
-        forgotten {whole} NOT NULL DEFAULT 0)""",
+        forgotten {whole} NOT NULL DEFAULT 0, presentations TEXT NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS tokens (
         name TEXT PRIMARY KEY, survey {whole} NOT NULL, scope TEXT NOT NULL,
         hash {bytes} NOT NULL)""",

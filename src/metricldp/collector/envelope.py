@@ -23,10 +23,10 @@ import numpy as np
 
 from metricldp.collector.blind import Blind
 from metricldp.collector.database import DIGEST, MARK
-from metricldp.collector.plain import GOOD, Plain
 from metricldp.collector.proofs import SERIAL, Anybody, Invited, Proof
 from metricldp.reports.bytes import sound
 from metricldp.survey.agreement import Agreement
+from metricldp_core.report import ReportFormat
 
 LARGEST = 1 << 20
 """Bytes of a body."""
@@ -72,9 +72,9 @@ class Envelope:
     ) -> None:
         self._survey, self.number, self._proof, self._window = survey, number, proof, window
         self._most = most
-        self._plain = Plain(survey)
+        self._format = ReportFormat(survey.client_manifest)
         self._head = SERIAL + proof.size
-        self.size = self._head + self._plain.size
+        self.size = self._head + self._format.size
         """Bytes of a record."""
 
     def count(self, body: bytes) -> int:
@@ -86,8 +86,8 @@ class Envelope:
         """Every record is good, or is counted under the reason why it is not."""
         size, head = self.size, self._head
         found = Upload(self.number, not self._proof.once)
-        if len(body) == size and body.startswith(self._plain.header, head):
-            self._keep(found, (body,), (self._plain.reason(body[head:]),))
+        if len(body) == size and body.startswith(self._format.header, head):
+            self._keep(found, (body,), (self._format.reason(body[head:]),))
             return found
         if others := self._with_another_proof(body):
             found.refused["invite"] += others
@@ -105,28 +105,28 @@ class Envelope:
 
     def _with_another_proof(self, body: bytes) -> int:
         """How many records there are, had they the proof of another kind of survey, or none."""
-        header = self._plain.header
+        header = self._format.header
         if body.startswith(header, self._head):
             return 0
         for proof in (Anybody.size, Invited.size, Blind.size):
-            size = SERIAL + proof + self._plain.size
+            size = SERIAL + proof + self._format.size
             if body.startswith(header, SERIAL + proof) and not len(body) % size:
                 return len(body) // size
         return 0
 
     def _cut(self, report: bytes) -> str:
-        return self._plain.reason(report[: self._plain.size + 1])
+        return self._format.reason(report[: self._format.size + 1])
 
     def _reasons(self, records: Sequence[bytes]) -> Sequence[str]:
         if len(records) >= _MANY:
             rows = np.frombuffer(b"".join(records), np.uint8).reshape(len(records), -1)
             if sound(self._survey, rows[:, self._head :]):
-                return [GOOD] * len(records)
-        return [self._plain.reason(record[self._head :]) for record in records]
+                return [""] * len(records)
+        return [self._format.reason(record[self._head :]) for record in records]
 
     def _keep(self, found: Upload, records: Iterable[bytes], reasons: Iterable[str]) -> None:
         """Those that are good, with what is kept of their ids; the others are counted."""
-        head, skip = self._head, self._head + len(self._plain.header)
+        head, skip = self._head, self._head + len(self._format.header)
         holds = self._proof.holds if self._proof.size else None
         first, last, day = self._days()
         marks, digests, reports = found.marks, found.digests, found.reports

@@ -146,7 +146,8 @@ class Collector:
 
     def change(self, survey: Agreement, **said: Any) -> Entry:
         """Other settings."""
-        return self.open(survey, self._entry(survey).settings.changed(**said))
+        entry = self._entry(survey)
+        return self.open(survey_of(entry.text), entry.settings.changed(**said))
 
     def stop(self, survey: Agreement) -> None:
         """Take no more reports."""
@@ -187,7 +188,8 @@ class Collector:
         own = {outcome: n for (number, outcome), n in counters.items() if number == entry.number}
         held = waiting if entry.settings.batch else 0
         outcomes = {**dict.fromkeys(OUTCOMES, 0), FORGOTTEN: 0, **own}
-        return Status(sealed + waiting - held, held, tuple(hours), outcomes, entry.closed)
+        kept = sealed + waiting - held
+        return Status(kept, held, tuple(hours), outcomes, entry.closed, entry.presentations)
 
     def tally(self, survey: Agreement) -> Tally:
         entry = self._entry(survey)
@@ -196,7 +198,7 @@ class Collector:
             with self.using() as (books, _), books.database.reading():
                 segments = books.segments(entry.number)
                 groups = [] if entry.settings.batch else books.groups(entry.number, 1 << 62)
-            state = (tuple(segments), tuple(seq for seq, _, _ in groups))
+            state = (entry.text, tuple(segments), tuple(seq for seq, _, _ in groups))
             if before is not None and before.state == state:
                 return before.tally
             if before is not None and before.segments <= segments.keys():

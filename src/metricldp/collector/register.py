@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import secrets
+import time
 from dataclasses import dataclass
 
 from metricldp.basics.errors import QueryError
@@ -30,6 +32,8 @@ class Entry:
     text: str
     settings: Settings
     closed: bool
+    presentations: tuple[tuple[int, str], ...]
+    """Digests of the presentation in order, each with the second since 1970 of its first use."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +55,21 @@ class Register:
     # Surveys -------------------------------------------------------------------------------------
 
     def open(self, survey: Agreement, settings: Settings) -> Entry:
-        """Register a survey; one that is known already only gets these settings."""
+        """Register a survey, or replace the settings and the presentation of one that is known."""
         with self._books.writing():
+            known = self.entry(survey.fingerprint)
+            presentations = [] if known is None else [*known.presentations]
+            if not presentations or presentations[-1][1] != survey.presentation_digest:
+                presentations.append((int(time.time()), survey.presentation_digest))
             self._database.rows(
-                "INSERT INTO surveys (fingerprint, text, settings, most) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (fingerprint) DO UPDATE SET "
-                "settings = excluded.settings, most = excluded.most",
-                (survey.fingerprint, survey.to_toml(), settings.to_json(), settings.most),
+                "INSERT INTO surveys (fingerprint, text, settings, most, presentations) "
+                "VALUES (?, ?, ?, ?, ?) ON CONFLICT (fingerprint) DO UPDATE SET "
+                "text = excluded.text, settings = excluded.settings, most = excluded.most, "
+                "presentations = excluded.presentations",
+                (
+                    *(survey.fingerprint, survey.to_toml(), settings.to_json(), settings.most),
+                    json.dumps(presentations),
+                ),
             )
         found = self.entry(survey.fingerprint)
         assert found is not None
@@ -72,11 +84,16 @@ class Register:
 
     def _found(self, which: str, values: tuple[str, ...]) -> list[Entry]:
         rows = self._database.rows(
-            f"SELECT number, fingerprint, text, settings, closed FROM surveys {which}", values
+            "SELECT number, fingerprint, text, settings, closed, presentations "
+            f"FROM surveys {which}",
+            values,
         )
         return [
-            Entry(int(number), fingerprint, text, Settings.from_json(settings), bool(closed))
-            for number, fingerprint, text, settings, closed in rows
+            Entry(
+                *(int(number), fingerprint, text, Settings.from_json(settings), bool(closed)),
+                tuple((second, digest) for second, digest in json.loads(presentations)),
+            )
+            for number, fingerprint, text, settings, closed, presentations in rows
         ]
 
     def close(self, number: int) -> None:

@@ -19,7 +19,6 @@ from metricldp.collector.problems import problem
 from metricldp.collector.proofs import Invited
 from metricldp.collector.register import Entry
 from metricldp.collector.settings import Settings
-from metricldp.reports.manifest import manifest
 from metricldp.survey.agreement import Agreement
 
 if TYPE_CHECKING:
@@ -32,7 +31,9 @@ else:
     responses, routing = optional("starlette.responses"), optional("starlette.routing")
 
 MOST_INVITES = 100_000
-_FOREVER = {"cache-control": "public, max-age=31536000, immutable"}
+_FOREVER = "public, max-age=31536000, immutable"
+_CHECKED = "public, no-cache"
+"""Of what can change: caches ask whether it did."""
 _OPEN = {"access-control-allow-origin": "*"}
 log = logging.getLogger("metricldp.collector")
 Flush = Callable[[], Awaitable[None]]
@@ -68,7 +69,7 @@ class Requests:
         one = "/v1/surveys/{fp}"
         return [
             routing.Route(one, self._guarded(self._survey), methods=["GET", "PUT", "DELETE"]),
-            routing.Route(f"{one}/client.json", self._guarded(self._manifest), methods=["GET"]),
+            routing.Route(f"{one}/manifest", self._guarded(self._manifest), methods=["GET"]),
             routing.Route(f"{one}/status", self._guarded(self._status), methods=["GET"]),
             routing.Route(f"{one}/close", self._guarded(self._close), methods=["POST"]),
             routing.Route(f"{one}/invites", self._guarded(self._invites), methods=["POST"]),
@@ -91,7 +92,14 @@ class Requests:
         return answered
 
     async def _entry(self, request: Request, scope: str | None = None) -> Entry:
-        """The survey of a request; a token is asked for first, so that nobody can probe."""
+        """The survey of a request."""
+        entry = await self._known(request, scope)
+        if entry is None:
+            raise RequestError("unknown-survey")
+        return entry
+
+    async def _known(self, request: Request, scope: str | None) -> Entry | None:
+        """The same, or None; the token is checked first, so that others cannot probe."""
         fingerprint = request.path_params["fp"]
         entry = await to_thread(self._collector.entry, fingerprint)
         if scope is not None:
@@ -99,8 +107,6 @@ class Requests:
             token = bearer(request)
             if not token or not await to_thread(self._collector.allowed, token, survey, scope):
                 raise RequestError("token")
-        if entry is None:
-            raise RequestError("unknown-survey")
         return entry
 
     async def _survey(self, request: Request) -> Response:
@@ -110,13 +116,14 @@ class Requests:
             entry = await self._entry(request, "own")
             await to_thread(self._collector.delete, survey_of(entry.text))
             return responses.Response(status_code=204)
-        entry = await self._entry(request)
-        return _immutable(request, survey_of(entry.text).canonical, entry.fingerprint)
+        survey = survey_of((await self._entry(request)).text)
+        tag = f"{survey.fingerprint}-{survey.presentation_digest}"
+        return _cached(request, survey.to_json(), tag, _CHECKED)
 
     async def _manifest(self, request: Request) -> Response:
         entry = await self._entry(request)
         text = await to_thread(client_manifest, entry.text)
-        return _immutable(request, text, f"client-{entry.fingerprint}")
+        return _cached(request, text, entry.fingerprint, _FOREVER)
 
     async def _status(self, request: Request) -> Response:
         entry = await self._entry(request, "ask")
@@ -125,16 +132,15 @@ class Requests:
         return _json(asdict(found))
 
     async def _put(self, request: Request) -> Response:
-        if not bearer(request) or not await to_thread(
-            self._collector.allowed, bearer(request), None, "own"
-        ):
-            raise RequestError("token")
+        """Open a survey, or change the presentation of one that is open."""
+        await self._known(request, "own")
         text = await _body(request)
         survey = await to_thread(_read_survey, text)
         if survey.fingerprint != request.path_params["fp"]:
             raise RequestError("question", f"the body is survey {survey.fingerprint}")
         await to_thread(self._collector.open, survey)
-        return _json({"survey": survey.fingerprint}, 201)
+        data = {"survey": survey.fingerprint, "presentation": survey.presentation_digest}
+        return _json(data, 201)
 
     async def _close(self, request: Request) -> Response:
         entry = await self._entry(request, "own")
@@ -163,8 +169,8 @@ def invites(settings: Settings, n: int) -> str:
 
 @lru_cache(maxsize=64)
 def client_manifest(text: str) -> str:
-    """What a client in another language is made from."""
-    return manifest(survey_of(text))
+    """The manifest of a survey, as devices read it."""
+    return survey_of(text).client_manifest.text
 
 
 def _read_survey(text: str) -> Agreement:
@@ -185,8 +191,8 @@ async def _body(request: Request) -> str:
         raise RequestError("question", "a survey is a text in UTF-8") from None
 
 
-def _immutable(request: Request, text: str, tag: str) -> Response:
-    headers = {**_FOREVER, **_OPEN, "etag": f'"{tag}"'}
+def _cached(request: Request, text: str, tag: str, control: str) -> Response:
+    headers = {"cache-control": control, **_OPEN, "etag": f'"{tag}"'}
     if f'"{tag}"' in request.headers.get("if-none-match", ""):
         return responses.Response(status_code=304, headers=headers)
     return responses.Response(text, headers=headers, media_type="application/json")

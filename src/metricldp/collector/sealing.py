@@ -25,6 +25,8 @@ from metricldp.reports.shuffle import random_order
 from metricldp.survey.agreement import Agreement
 
 FOLDER, ENDING = "segments", ".parquet"
+PRESENTATION = b"metricldp.presentation"
+"""Metadata of a segment: the digest of the presentation that was in use when it was sealed."""
 MOST = 1 << 18
 """Reports in a segment, about: as many as a row group has."""
 
@@ -70,8 +72,9 @@ def shuffled(survey: Agreement, reports: bytes, n: int) -> list[bytes]:
 def _write(survey: Agreement, path: Path, reports: bytes, n: int) -> None:
     blobs = shuffled(survey, reports, n)
     pieces = (unpack(survey, blobs[at : at + BATCH // 8]) for at in range(0, n, BATCH // 8))
+    more = {PRESENTATION: survey.presentation_digest}
     try:
-        parquet.write(survey, path, pieces, private=True)
+        parquet.write(survey, path, pieces, private=True, more=more)
     except InvalidReportError as wrong:  # no space, for example
         raise StoreError(str(wrong)) from None
 

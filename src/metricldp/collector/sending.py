@@ -52,13 +52,13 @@ class Sent:
     def add(self, said: dict[str, Any]) -> None:
         self.accepted += int(said["accepted"])
         self.duplicate += int(said["duplicate"])
-        self.refused.update({str(k): int(n) for k, n in said["refused"].items()})
+        self.refused.update({str(k): int(n) for k, n in said["rejected"].items()})
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "accepted": self.accepted,
             "duplicate": self.duplicate,
-            "refused": dict(self.refused),
+            "rejected": dict(self.refused),
         }
 
 

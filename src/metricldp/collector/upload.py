@@ -180,7 +180,7 @@ class Uploads:
         return envelope
 
 
-_ONE = b'{"accepted":1,"duplicate":0,"refused":{}}'
+_ONE = b'{"accepted":1,"duplicate":0,"rejected":{}}'
 _ONE_HEADERS: Headers = [*_JSON, (b"content-length", str(len(_ONE)).encode())]
 
 
@@ -196,7 +196,7 @@ def _told(outcome: Outcome, count: int) -> tuple[int, Headers, bytes]:
     said = {
         "accepted": outcome.accepted,
         "duplicate": outcome.duplicate,
-        "refused": dict(outcome.refused),
+        "rejected": dict(outcome.refused),
     }
     body = json.dumps(said, separators=(",", ":")).encode()
     return 200, [*_JSON, (b"content-length", str(len(body)).encode())], body

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from metricldp.attributes.base import SMALLEST_STEP
 from metricldp.attributes.continuous import AutoBins, Continuous
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import as_written
 from metricldp.basics.optional import lazy
 from metricldp.channels import LARGEST_EPSILON, Geometric, Threshold
+from metricldp_core.exact import decimal_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,11 +89,11 @@ def trade_off(attribute: Continuous, share: Fraction = Fraction(1)) -> TradeOff:
             f"bins='auto' compares threshold and geometric, not {mechanism}; "
             "choose one of them, or give the number of bins"
         )
-    width = as_written(attribute.high) - as_written(attribute.low)
+    width = decimal_of(attribute.high) - decimal_of(attribute.low)
     whole = (
-        as_written(attribute.epsilon)
+        decimal_of(attribute.epsilon)
         * width
-        / as_written(attribute.within or attribute.per or 1)
+        / decimal_of(attribute.within or attribute.per or 1)
         * share
     )
     bins = [m for m in _candidates(width) if whole / m >= SMALLEST_STEP]

@@ -18,7 +18,6 @@ import numpy as np
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import as_written
 from metricldp.basics.numbers import is_number, is_whole, root_of
 from metricldp.basics.text import shown
 from metricldp.channels.base import Floats
@@ -41,6 +40,9 @@ from metricldp.design.workloads import Workload
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid, in_plane, summed
 from metricldp.metrics.window import capped
+from metricldp_core.distributions import Distribution
+from metricldp_core.exact import decimal_of
+from metricldp_core.levels import Additive
 
 SUM, PLANE = "sum", "plane"
 MARGINS = "margins"
@@ -75,7 +77,7 @@ class OnCells(JointMechanism):
     def about(self, attributes: Mapping[str, Attribute], share: Fraction) -> Self:
         grid = grid_of(attributes, self.metric)
         if self.max_epsilon is not None:
-            max_epsilon = as_written(self.max_epsilon)
+            max_epsilon = decimal_of(self.max_epsilon)
             if max_epsilon < (least := grid.smallest(grid.numbers.size)):
                 raise InvalidSpecError(
                     f"the max_epsilon {self.max_epsilon} of all together is below the smallest "
@@ -215,6 +217,15 @@ class ShapesOnCells(OnCells):
     saves: ClassVar[tuple[str, ...]] = ("metric", "max_epsilon", "of")
 
     @property
+    def in_distribution(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.of.in_distribution
+
+    def restored(self, distribution: Distribution) -> Self:
+        of = self.of.restored(distribution)
+        assert isinstance(of, Tents | Designed)
+        return replace(self, of=of)
+
+    @property
     def name(self) -> str:  # type: ignore[override]
         return self.of.name
 
@@ -274,6 +285,12 @@ class ShapedOnCells(OnCells):
     patterns: Any = None
 
     saves: ClassVar[tuple[str, ...]] = ("metric", "max_epsilon", "workload", "around", "patterns")
+    in_distribution: ClassVar[tuple[str, ...]] = ("around", "patterns")
+
+    def restored(self, distribution: Distribution) -> Self:
+        assert isinstance(distribution, Additive)
+        return replace(self, around=distribution.lengths, patterns=distribution.depths)
+
     name: ClassVar[str] = "additive"  # type: ignore[misc]
     title: ClassVar[str] = "additive noise"  # type: ignore[misc]
 

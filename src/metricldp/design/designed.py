@@ -18,16 +18,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import ONE, at_most_exp
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
 from metricldp.channels.base import Channel
-from metricldp.channels.levels import DEEPEST, Shape, from_text, in_text
+from metricldp.channels.levels import Shape, from_text, in_text
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.mixture import Mixture
+from metricldp.channels.plain_data import word
 from metricldp.design.plans import (
     GIVEN,
     checked_prior,
@@ -40,6 +39,9 @@ from metricldp.design.shaped import LARGEST_UNIT, MOST_UNITS, best_patterns, ste
 from metricldp.design.shapes import BestMixture, best_mixture
 from metricldp.metrics import Metric
 from metricldp.metrics.closed import closure
+from metricldp_core.distributions import Distribution
+from metricldp_core.exact import WORD, at_most_exp
+from metricldp_core.levels import DEEPEST, Extremal
 
 MOST_DESIGNED = 256
 MOST_TENTS = 1024
@@ -91,6 +93,7 @@ class Tents(_OfShapes):
     tops: Any = None
 
     saves: ClassVar[tuple[str, ...]] = ("tops",)
+    in_distribution: ClassVar[tuple[str, ...]] = ("tops",)
     name: ClassVar[str] = "tight-constraints"  # type: ignore[misc]
     title: ClassVar[str] = "tight constraints"  # type: ignore[misc]
     source: ClassVar[str] = "Chatzikokolakis et al. 2015"  # type: ignore[misc]
@@ -122,6 +125,10 @@ class Tents(_OfShapes):
         tops = self.settled(size, metric, label=label).tops
         return _kept(_mixture(grid.unit, _rows(grid.apart), tops), metric)
 
+    def restored(self, distribution: Distribution) -> Tents:
+        assert isinstance(distribution, Extremal)
+        return replace(self, tops=tuple(map(word, distribution.tops)))
+
     def __repr__(self) -> str:
         return (
             repr(self.name) if self.tops is None else f"<tight-constraints, {len(self.tops)} tops>"
@@ -146,6 +153,7 @@ class Designed(_OfShapes):
     """How the search ended, for whoever made it; not saved."""
 
     saves: ClassVar[tuple[str, ...]] = ("workload", "prior", "seconds", "gap", "shapes", "tops")
+    in_distribution: ClassVar[tuple[str, ...]] = ("seconds", "gap", "shapes", "tops")
     name: ClassVar[str] = "extremal"  # type: ignore[misc]
     title: ClassVar[str] = "extremal, best for the metric"  # type: ignore[misc]
     max_computed: ClassVar[int] = 32  # type: ignore[misc]
@@ -209,6 +217,14 @@ class Designed(_OfShapes):
     def saved(self) -> dict[str, Any]:
         return in_text(super().saved(), "shapes")
 
+    def restored(self, distribution: Distribution) -> Designed:
+        assert isinstance(distribution, Extremal)
+        prior, tops = (
+            checked_prior(self.prior, distribution.size),
+            tuple(map(word, distribution.tops)),
+        )
+        return replace(self, prior=prior, shapes=distribution.depths, tops=tops)
+
     def __repr__(self) -> str:
         if self.shapes is None:
             return repr(self.name)
@@ -247,10 +263,8 @@ def _tops(
 ) -> tuple[str, ...]:
     """Weights of probability as whole numbers, with as little to spare as keeps the metric."""
     for spare in _SPARE:
-        share = ONE - spare
-        tops = tuple(
-            hexadecimal(max(1, int(Fraction(weight) * share))) for weight in weights.tolist()
-        )
+        share = WORD - spare
+        tops = tuple(word(max(1, int(Fraction(weight) * share))) for weight in weights.tolist())
         if _rest_is_private(_mixture(grid.unit, shapes, tops), metric):
             return tops
     raise InvalidSpecError("the smallest distance is too small for a mixture of shapes in 64 bits")

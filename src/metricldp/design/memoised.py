@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain, islice
 from typing import Any, ClassVar
 
 import numpy as np
 
 from metricldp.basics.checks import positive
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import ONE, as_written, exp_bounds, floor_of
 from metricldp.basics.text import listed, shown
 from metricldp.channels.base import LARGEST_EPSILON, Channel
 from metricldp.channels.geometric import Geometric
@@ -28,8 +28,14 @@ from metricldp.channels.lazy import Lazy
 from metricldp.channels.mechanism import ANY_TWO, Label, Mechanism, Simple
 from metricldp.channels.memoised import Memoised
 from metricldp.channels.response import Response
+from metricldp.channels.stored import check_kind
 from metricldp.design.designed import Designed, Tents
 from metricldp.metrics import Metric
+from metricldp_core import distributions as core
+from metricldp_core.distributions import Distribution
+from metricldp_core.exact import WORD, decimal_of, exp_bounds, floor_of
+from metricldp_core.metrics import strictest
+from metricldp_core.verify import by_difference
 
 FIRSTS: dict[str, Mechanism] = {
     "geometric": Simple("geometric", Geometric.for_epsilon, needs_order=True),
@@ -59,6 +65,18 @@ class MemoisedPlan(Mechanism):
     """What the attribute states; without one, its smallest distance."""
 
     saves: ClassVar[tuple[str, ...]] = ("first", "each")
+
+    def settings(self) -> Any:
+        """With the name of the first mechanism, whose integers are in the distribution."""
+        return {"name": self.name, "first": _named(self.first).name, "each": self.each}
+
+    def restored(self, distribution: Distribution) -> MemoisedPlan:
+        assert isinstance(distribution, core.Memoised)
+        first = _named(self.first)
+        check_kind(first.name, distribution.first, (distribution.size,))
+        each = positive("each", self.each)
+        return replace(self, first=first.restored(distribution.first).to_dict(), each=each)
+
     name: ClassVar[str] = "memoised"  # type: ignore[misc]
     title: ClassVar[str] = "permanent and instantaneous randomization"  # type: ignore[misc]
     source: ClassVar[str] = "Erlingsson et al. 2014, for a metric"  # type: ignore[misc]
@@ -102,7 +120,7 @@ class MemoisedPlan(Mechanism):
     def _share(self, size: int, metric: Metric) -> Fraction:
         """What one report may tell, of what all reports together may."""
         stated = self.epsilon or metric.smallest(size)
-        return as_written(self._each(size, metric)) / stated
+        return decimal_of(self._each(size, metric)) / stated
 
     def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
         settled = self.settled(size, metric, ordered=True, label=label)
@@ -168,7 +186,12 @@ def _truest(first: IntegerChannel, kept: Metric) -> Response:
     every y and every pair that generates the metric, both ways.
     """
     least: Fraction | None = None
-    for x, other in first.proving_pairs(kept):
+    metric = kept.to_core(first.size)
+    every = not by_difference(first.distribution, metric)
+    pairs = chain.from_iterable(group.pairs(every) for group in metric.groups())
+    # If all pairs are alike, one at the smallest distance is enough.
+    alike = first.distribution.invariance == "all"
+    for x, other in islice(strictest(metric.groups()).pairs(True), 1) if alike else pairs:
         most = exp_bounds(kept.distance(x, other))[0]
         over = max(_beyond(first, x, other, most), _beyond(first, other, x, most))
         if over > 0 and (least is None or (most - 1) / over < least):
@@ -178,8 +201,8 @@ def _truest(first: IntegerChannel, kept: Metric) -> Response:
         raise InvalidSpecError(
             "one report would have the loss of all reports together; use a smaller each"
         )
-    keep = floor_of((least + 1) / (least + outputs) * ONE)
-    if keep * outputs <= ONE:
+    keep = floor_of((least + 1) / (least + outputs) * WORD)
+    if keep * outputs <= WORD:
         raise InvalidSpecError("each is too small for 64-bit words; use a larger one")
     return Response(outputs, keep)
 

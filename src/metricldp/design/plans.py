@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp.basics.exact import as_written, floor_of
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import distinct, guess, shown
 from metricldp.channels.base import Channel
@@ -31,6 +30,7 @@ from metricldp.design.optimise import optimised
 from metricldp.design.scales import sensitive_scales
 from metricldp.design.workloads import Workload
 from metricldp.metrics import Metric
+from metricldp_core.exact import decimal_of, floor_of
 
 Rows = tuple[tuple[int, ...], ...]
 Entries = npt.NDArray[np.int64]
@@ -74,6 +74,7 @@ class Matrix(Mechanism):
     reach: int | None = None
 
     saves: ClassVar[tuple[str, ...]] = ("workload", "strategy", "epsilons", "reach")
+    in_distribution: ClassVar[tuple[str, ...]] = ("epsilons", "reach")
     name: ClassVar[str] = "matrix"  # type: ignore[misc]
     title: ClassVar[str] = "matrix mechanism"  # type: ignore[misc]
     source: ClassVar[str] = "Xiang et al. 2020, section 3"  # type: ignore[misc]
@@ -126,6 +127,11 @@ class Matrix(Mechanism):
 
     def kept(self, size: int, metric: Metric) -> Metric:
         return metric
+
+    def settings(self) -> Any:
+        """Without the rows of a strategy, which are in the output distribution."""
+        named = replace(self, strategy=self.strategy if isinstance(self.strategy, str) else GIVEN)
+        return super(Matrix, named).settings()
 
 
 def _check_determined(position: int | None, which: str, remedy: str, label: Label) -> None:
@@ -292,13 +298,13 @@ def rows_of(strategy: str | Rows, size: int) -> Entries:
 
 def epsilons_of(epsilons: float | tuple[float, ...], rows: int) -> list[Fraction]:
     if isinstance(epsilons, float):
-        return [as_written(epsilons)] * rows
+        return [decimal_of(epsilons)] * rows
     if len(epsilons) != rows:
         raise InvalidSpecError(
             f"{len(epsilons)} epsilons for {rows} rows that depend on the value; give each one, "
             "0 for a row that is not sent"
         )
-    return [as_written(epsilon) for epsilon in epsilons]
+    return [decimal_of(epsilon) for epsilon in epsilons]
 
 
 def undetermined(strategy: str | Rows, rows: Entries, epsilons: Sequence[Fraction]) -> int | None:

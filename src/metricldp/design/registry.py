@@ -140,6 +140,11 @@ def mechanism(
     )
 
 
+def is_known(name: str) -> bool:
+    """Whether a mechanism of this name is built in or installed."""
+    return name in BUILT_IN or _from_plug_in(name) is not None
+
+
 def check_serves(found: Mechanism, kind: str, ordered: bool, only: str | None) -> None:
     """Refuse a mechanism that cannot blur attributes of a kind, with those that can."""
     if found.joint:

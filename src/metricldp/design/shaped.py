@@ -38,6 +38,8 @@ from metricldp.design.plans import (
     workload_of,
 )
 from metricldp.metrics import Metric
+from metricldp_core.distributions import Distribution
+from metricldp_core.levels import Additive
 
 Depths = npt.NDArray[np.int64]
 
@@ -121,6 +123,13 @@ class ShapedNoise(Mechanism):
 
     def saved(self) -> dict[str, Any]:
         return in_text(super().saved(), "patterns")
+
+    in_distribution: ClassVar[tuple[str, ...]] = ("patterns",)
+
+    def restored(self, distribution: Distribution) -> ShapedNoise:
+        assert isinstance(distribution, Additive)
+        prior = checked_prior(self.prior, distribution.size)
+        return replace(self, prior=prior, patterns=distribution.depths)
 
     def __repr__(self) -> str:
         if self.patterns is None:

@@ -27,13 +27,15 @@ import numpy.typing as npt
 
 from metricldp.basics.checks import is_list, positive
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import as_written
 from metricldp.basics.text import shown
 from metricldp.channels.base import Channel
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.unary import Losses, UnaryChannel
 from metricldp.metrics import Distances, Metric, Uniform
 from metricldp.metrics.closed import MOST_POSITIONS, common_unit, kind_for
+from metricldp_core import distributions as core
+from metricldp_core.distributions import Distribution
+from metricldp_core.exact import CERTAIN, WORD, at_most_exp, decimal_of, log_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.object_]
@@ -61,6 +63,7 @@ class Unary(Mechanism):
     bits: Any = None
 
     saves: ClassVar[tuple[str, ...]] = ("bits",)
+    in_distribution: ClassVar[tuple[str, ...]] = ("bits",)
     name: ClassVar[str] = "unary"  # type: ignore[misc]
     title: ClassVar[str] = "unary, best for the metric"  # type: ignore[misc]
     max_computed: ClassVar[int] = 256  # type: ignore[misc]
@@ -87,13 +90,34 @@ class Unary(Mechanism):
             )
         return UnaryChannel.for_losses(bits)
 
+    def restored(self, distribution: Distribution) -> Unary:
+        """With the losses of the bits in the distribution, rounded up to nine decimals."""
+        assert isinstance(distribution, core.Unary)
+        pairs = list(zip(distribution.own, distribution.other, strict=True))
+        known = {(p, q): (_loss_of(p, q), _loss_of(q, p)) for p, q in set(pairs)}
+        return replace(self, bits=tuple(known[pair] for pair in pairs))
+
     def kept(self, size: int, metric: Metric) -> Metric:
         """The loss of the bits, added up, for as many values as have a table of distances."""
+        if self.bits is None:
+            return metric
         few = len(set(self.bits)) == 1 or size <= MOST_POSITIONS
         return kept_by(self.bits) if few else metric
 
     def __repr__(self) -> str:
         return repr(self.name) if self.bits is None else f"<unary bits of {len(self.bits)} values>"
+
+
+def _loss_of(p: int, q: int) -> float:
+    """The loss of a bit of probability p compared with q, rounded up to nine decimals."""
+    ratio = max(core.fraction(p, q), core.fraction(WORD - p, WORD - q))
+    units = Fraction(math.ceil((log_of(ratio) - 1e-12) * _UNITS))
+    while ratio < CERTAIN and not at_most_exp(ratio, units / _UNITS):
+        units += 1
+    return float(units / _UNITS)
+
+
+_UNITS = 10**9
 
 
 def _checked(bits: Any, size: int, label: Label) -> tuple[tuple[float, float], ...]:
@@ -140,7 +164,7 @@ def kept_by(losses: Sequence[Losses]) -> Metric:
 
     It is a metric, because what a way round through a third value adds is positive.
     """
-    yes, no = ([as_written(loss[part]) for loss in losses] for part in (0, 1))
+    yes, no = ([decimal_of(loss[part]) for loss in losses] for part in (0, 1))
     if len(set(losses)) == 1:
         return Uniform(yes[0] + no[0])
     unit = common_unit([*yes, *no])
@@ -233,7 +257,7 @@ class _Whole:
     @classmethod
     def of(cls, classes: _Classes, losses: Sequence[float]) -> _Whole:
         """Capped, and beyond any sum where a class has no second value."""
-        denominators = {as_written(loss).denominator for loss in losses}
+        denominators = {decimal_of(loss).denominator for loss in losses}
         unit = Fraction(1, math.lcm(classes.unit.denominator, *denominators))
         distances = classes.distances.astype(object) * int(classes.unit / unit)
         distances = np.minimum(distances, int(LARGEST_LOSS / unit))
@@ -241,7 +265,7 @@ class _Whole:
         return cls(distances, unit)
 
     def numbers(self, losses: Sequence[float]) -> Integers:
-        return np.array([int(as_written(loss) / self.unit) for loss in losses], dtype=object)
+        return np.array([int(decimal_of(loss) / self.unit) for loss in losses], dtype=object)
 
     def floats(self, numbers: Integers) -> list[float]:
         """Units as decimals, rounded down."""
@@ -251,7 +275,7 @@ class _Whole:
 def _down(value: Fraction) -> float:
     """The largest float that is not above, as it is written."""
     number = float(value)
-    while as_written(number) > value:
+    while decimal_of(number) > value:
         number = math.nextafter(number, 0.0)
     return number
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metricldp.attributes.answered import NO, YES, answered
+from metricldp.attributes.answered import NO, YES, response_of
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import Part, both, either, inside, rest, same
 from metricldp.basics.errors import QueryError
@@ -141,9 +141,9 @@ def _alternatives(name: str, subset: Subset) -> list[Mapping[str, Part]]:
         return [{}]
     alternatives: list[Mapping[str, Part]] = []
     if np.any(inside(subset.part)):
-        alternatives.append({answered(name): YES, **values})
+        alternatives.append({response_of(name): YES, **values})
     if subset.missing:
-        alternatives.append({answered(name): NO})
+        alternatives.append({response_of(name): NO})
     return alternatives
 
 

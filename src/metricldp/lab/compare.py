@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -41,6 +41,7 @@ from metricldp.reports.files import read_positions
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 from metricldp.survey.ledger import kept
+from metricldp_core.distributions import SUPPORTED
 
 OWN, SAME = "the survey itself", "the survey's metric"
 APART = "each attribute's distances, which add up: a weaker guarantee for locations"
@@ -298,7 +299,7 @@ def taking_part(
     survey = survey or Agreement(attributes)
     touched = [b for b in survey.blocks.values() if any(name in attributes for name in b.names)]
     wanted = {*attributes, *(name for block in touched for name in block.names)}
-    own = _own({n: a for n, a in survey.attributes.items() if n in wanted}, touched)
+    own = _own(survey, wanted, touched)
     yield OWN, own
     there = [_made(own)]
     group = APART if any(nearer(block) for block in touched) else SAME
@@ -316,11 +317,19 @@ def taking_part(
         yield LOOSE, entry
 
 
-def _own(attributes: Mapping[str, Attribute], blocks: Sequence[Block]) -> Entry:
-    """Known as what people call its mechanism; as nothing where there are several."""
-    survey = Agreement(attributes, joint={block.names: block.mechanism for block in blocks})
-    alike = [channel.same_ratio_for_all_pairs for channel in survey.channels.values()]
-    alike += [block.channel.same_ratio_for_all_pairs for block in blocks]
+def _own(survey: Agreement, wanted: Container[str], blocks: Sequence[Block]) -> Entry:
+    """Known as what people call its mechanism; as nothing where there are several.
+
+    It has the integers of the survey: what a survey file leaves out is not designed again.
+    """
+    attributes = {name: a for name, a in survey.attributes.items() if name in wanted}
+    drawn = {name: c.distribution for name, c in survey.channels.items() if name in wanted}
+    drawn |= {block.name: block.channel.distribution for block in blocks}
+    stored = {name: found for name, found in drawn.items() if found.kind in SUPPORTED}
+    joint = {block.names: block.mechanism for block in blocks}
+    survey = Agreement(attributes, joint=joint, stored=stored)
+    alike = [channel.distribution.invariance == "all" for channel in survey.channels.values()]
+    alike += [block.channel.distribution.invariance == "all" for block in blocks]
     promise = ANY_TWO if all(alike) else PER_STEP
     used = list(survey.mechanisms.values())
     title = used[0].title if len({found.name for found in used}) == 1 else ""

@@ -7,16 +7,35 @@ a closed form answers for any number of positions; the others keep a table.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
+from itertools import chain
+from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from metricldp_core import metrics as core
+
 Integers = npt.NDArray[Any]
 """Whole numbers: int64 where they fit, else Python's own."""
-_LARGEST = 1 << 53
+
+
+def generating_pairs(metric: core.Metric) -> Iterator[tuple[int, int]]:
+    """All generating pairs of a metric of the core."""
+    return chain.from_iterable(group.pairs(True) for group in metric.groups())
+
+
+def generating_count(metric: core.Metric) -> int:
+    """How many those are."""
+    if isinstance(metric, core.Uniform):
+        return comb(metric.size, 2)
+    if isinstance(metric, core.Line):
+        # Of each difference one pair is listed, that of position 0.
+        listed = chain.from_iterable(group.pairs(False) for group in metric.groups())
+        return sum(metric.size - other for _, other in listed)
+    return sum(1 for _ in generating_pairs(metric))
 
 
 class Metric(ABC):
@@ -50,17 +69,17 @@ class Metric(ABC):
     def farthest(self, size: int) -> tuple[int, int]:
         """Two positions at the largest distance."""
 
-    @abstractmethod
     def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
         """The pairs that imply all others: those with E(x, x') < E(x, z) + E(z, x') for every z.
 
         The distance of any two positions is that of a path of such pairs: a pair that is none has
         a z between, and its two parts are shorter.
         """
+        return generating_pairs(self.to_core(size))
 
-    @abstractmethod
     def generating_count(self, size: int) -> int:
         """How many those are."""
+        return generating_count(self.to_core(size))
 
     @abstractmethod
     def whole(self, size: int) -> Integers:
@@ -116,10 +135,6 @@ class Metric(ABC):
         """
         return self
 
-    def keeps_between(self, promised: Metric, size: int) -> bool:
-        """Whether keeping this on the points of a grid keeps the promise for values between."""
-        return self.within(promised, size)
-
     def sensitive_positions(self, size: int) -> frozenset[int] | None:
         """Those at the smallest distance of all others, where any two others are at twice that."""
         return None
@@ -128,26 +143,13 @@ class Metric(ABC):
         """Whether the last position is next to the first, as each is to the one after it."""
         return False
 
-    def to_data(self, size: int) -> dict[str, Any]:
-        """As plain data, with exact fractions as text: docs/formats-files.md, the client manifest.
-
-        Of any metric the pairs that generate it: all other distances are the shortest way over
-        them.
-        """
-        pairs = list(self.generating_pairs(size))
+    def to_core(self, size: int) -> core.Metric:
+        """The same metric as the core has it: here by the pairs that generate it."""
+        pairs = tuple(self.generating_pairs(size))
         far = [self.distance(x, other) / self.step for x, other in pairs]
-        found: dict[str, Any] = {"metric": "graph", "step": str(self.step)}
-        if pairs != [(x, x + 1) for x in range(size - 1)]:
-            found["pairs"] = [[x, other] for x, other in pairs]
-        return found | {"steps": in_json(far)}
+        assert all(length.denominator == 1 for length in far)
+        return core.Graph(size, self.step, pairs, tuple(length.numerator for length in far))
 
     def matrix(self, size: int) -> npt.NDArray[np.float64]:
         """All distances as floats, for numeric work that decides no guarantee."""
         return np.asarray(self.whole(size), dtype=np.float64) * float(self.step)
-
-
-def in_json(numbers: Iterable[Fraction | int]) -> list[int | str]:
-    """Whole numbers; as text where JavaScript would round them."""
-    whole = [Fraction(number) for number in numbers]
-    assert all(number.denominator == 1 for number in whole)
-    return [int(n) if n <= _LARGEST else str(n) for n in whole]

@@ -19,14 +19,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import floor_of
-from metricldp.metrics.base import Integers, Metric, in_json
+from metricldp.metrics.base import Integers, Metric
 from metricldp.metrics.closed import common_unit, kind_for
+from metricldp_core import metrics as core
+from metricldp_core.exact import floor_of
 
 _PARTS = 1 << 20
 """Parts of the smaller step to which straight lines are rounded down."""
@@ -55,6 +55,8 @@ class Grid(Metric):
     step: Fraction
     axes: tuple[Axis, ...] = ()
     """The sides of a plane; none where distances add up."""
+    adds_up: bool = False
+    """Whether it is the sum of distances along each attribute: only these generate it then."""
 
     kind = "grid"
 
@@ -68,11 +70,10 @@ class Grid(Metric):
     def __hash__(self) -> int:
         return hash((self.step, self.sizes, int(self.numbers.sum())))
 
-    def to_data(self, size: int) -> dict[str, Any]:
-        """By the steps along each attribute, those along the last one running fastest."""
-        numbers = in_json(int(number) for number in self.numbers.ravel())
-        found: dict[str, Any] = {"metric": "grid", "step": str(self.step)}
-        return found | {"sizes": list(self.sizes), "numbers": numbers}
+    def to_core(self, size: int) -> core.Metric:
+        steps = tuple(self.generating)
+        lengths = tuple(int(self.numbers[step]) for step in steps)
+        return core.Grid(self.sizes, self.step, steps, lengths)
 
     @property
     def straight(self) -> bool:
@@ -102,7 +103,7 @@ class Grid(Metric):
         factor, most = int(self.step / unit), int(cap / unit)
         kind = kind_for(max(int(self.numbers.max()) * factor, most))
         numbers = np.minimum(self.numbers.astype(kind) * factor, most)
-        return replace(self, numbers=numbers, step=unit)
+        return replace(self, numbers=numbers, step=unit, adds_up=False)
 
     def nearest(self, size: int) -> tuple[int, int]:
         return 0, 1 + int(np.argmin(self.numbers.ravel()[1:]))
@@ -113,6 +114,8 @@ class Grid(Metric):
     @cached_property
     def generating(self) -> list[tuple[int, ...]]:
         """The steps between two cells that are not made of two parts of what lies between them."""
+        if self.adds_up:
+            return self._along_axes()
         most = int(self.numbers.max()) + 1
         ways = self.numbers.copy()
         ways.flat[0] = most
@@ -122,6 +125,14 @@ class Grid(Metric):
             found = shortest[tuple(slice(p, None) for p in part)]
             np.minimum(found, rest + ways[part], out=found)
         return [tuple(steps) for steps in np.argwhere(shortest > self.numbers)[1:].tolist()]
+
+    def _along_axes(self) -> list[tuple[int, ...]]:
+        found = []
+        for d in range(len(self.sizes)):
+            along = tuple(slice(None) if k == d else slice(1) for k in range(len(self.sizes)))
+            alone = replace(self, numbers=self.numbers[along], adds_up=False)
+            found += alone.generating
+        return found
 
     def turned(self) -> Iterator[tuple[int, ...]]:
         """The same in every direction, each with its opposite once."""
@@ -137,7 +148,8 @@ class Grid(Metric):
         if least <= most:
             return self
         fewer = (self.numbers.astype(object) * most // least).astype(np.int64)
-        return replace(self, numbers=_closed(fewer), step=self.step * least / most)
+        numbers = _closed(fewer)
+        return replace(self, numbers=numbers, step=self.step * least / most, adds_up=False)
 
     def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
         cells = np.arange(size).reshape(self.sizes)
@@ -146,16 +158,6 @@ class Grid(Metric):
             here = cells[tuple(slice(max(0, -s), n - max(0, s)) for s, n in pairs)]
             there = cells[tuple(slice(max(0, s), n - max(0, -s)) for s, n in pairs)]
             yield from zip(here.ravel().tolist(), there.ravel().tolist(), strict=True)
-
-    def one_pair_each(self) -> Iterator[tuple[int, int]]:
-        """Of those pairs one for every direction and length."""
-        for steps in self.turned():
-            here = [max(0, -s) for s in steps]
-            there = [max(0, s) for s in steps]
-            yield (
-                int(np.ravel_multi_index(here, self.sizes)),
-                int(np.ravel_multi_index(there, self.sizes)),
-            )
 
     def generating_count(self, size: int) -> int:
         return sum(
@@ -179,7 +181,7 @@ def summed(metrics: Sequence[Metric], sizes: Sequence[int]) -> Grid | None:
         factor = int(metric.step / unit)
         most += int(apart.max()) * factor
         total = np.add.outer(total.astype(kind_for(most)), apart.astype(kind_for(most)) * factor)
-    return Grid(total, unit)
+    return Grid(total, unit, adds_up=True)
 
 
 def in_plane(axes: Sequence[Axis]) -> Grid:
@@ -236,3 +238,8 @@ def _closed(numbers: Integers) -> Integers:
         found = closed[tuple(slice(p, None) for p in part)]
         np.minimum(found, rest + closed[part], out=found)
     return closed
+
+
+def root_below(square: Fraction) -> Fraction:
+    """The root of a fraction, rounded down by less than 2^-96."""
+    return Fraction(math.isqrt(floor_of(square * (1 << 192))), 1 << 96)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from metricldp.basics.exact import exp_bounds, log_bounds
 from metricldp.metrics.base import Integers, Metric
+from metricldp_core import metrics as core
+from metricldp_core.exact import log_bounds
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,6 @@ class Line(_InSteps):
     def distance(self, x: int, other: int) -> Fraction:
         return self.step * abs(x - other)
 
-    def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
-        return ((x, x + 1) for x in range(size - 1))
-
-    def generating_count(self, size: int) -> int:
-        return size - 1
-
     def by_difference(self, size: int) -> Integers:
         return np.arange(size, dtype=np.int64)
 
@@ -66,12 +60,8 @@ class Line(_InSteps):
         """A factor of 1 + e between neighbours, ln(1 + e) as epsilon, keeps e per step between."""
         return Line(log_bounds(1 + self.step)[0])
 
-    def to_data(self, size: int) -> dict[str, Any]:
-        return {"metric": "line", "step": str(self.step)}
-
-    def keeps_between(self, promised: Metric, size: int) -> bool:
-        step = promised.per_step(size)
-        return promised.is_line and exp_bounds(self.step)[1] <= 1 + step
+    def to_core(self, size: int) -> core.Metric:
+        return core.Line(size, self.step)
 
     def within(self, other: Metric, size: int) -> bool:
         return self.step <= other.per_step(size)
@@ -87,12 +77,6 @@ class Uniform(_InSteps):
     def distance(self, x: int, other: int) -> Fraction:
         return self.step if x != other else Fraction(0)
 
-    def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
-        return combinations(range(size), 2)
-
-    def generating_count(self, size: int) -> int:
-        return size * (size - 1) // 2
-
     def by_difference(self, size: int) -> Integers:
         return np.minimum(np.arange(size, dtype=np.int64), 1)
 
@@ -105,8 +89,8 @@ class Uniform(_InSteps):
     def per_step(self, size: int) -> Fraction:
         return self.step / (size - 1)
 
-    def to_data(self, size: int) -> dict[str, Any]:
-        return {"metric": "uniform", "step": str(self.step), "width": size}
+    def to_core(self, size: int) -> core.Metric:
+        return core.Uniform(size, self.step)
 
     def sensitive_positions(self, size: int) -> frozenset[int]:
         return frozenset(range(size))

@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import Any
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import ONE, as_written, at_most_exp, exp_bounds, floor_of, log_bounds
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
+from metricldp_core.exact import WORD, at_most_exp, decimal_of, exp_bounds, floor_of, log_bounds
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Lp:
         return {"p": "inf" if self.p == math.inf else self.p}
 
     @classmethod
-    def from_dict(cls, entry: object) -> Lp:
+    def from_dict(cls, entry: object, name: str = "metric") -> Lp:
         if not isinstance(entry, Mapping) or set(entry) != {"p"}:
             meant = "p = a number of at least 1"
-            raise InvalidSpecError(f"the entry metric has {meant}, not {shown(entry)}")
+            raise InvalidSpecError(f"the entry {name} has {meant}, not {shown(entry)}")
         if entry["p"] == math.inf:
             raise InvalidSpecError('an infinite p is written as text: p = "inf"')
         return cls(math.inf if entry["p"] == "inf" else entry["p"])
@@ -48,9 +48,9 @@ class Lp:
             return Fraction(1)
         if self.p == math.inf:
             return Fraction(1, attributes)
-        power = 1 - 1 / as_written(self.p)
+        power = 1 - 1 / decimal_of(self.p)
         lower, _ = exp_bounds(-power * log_bounds(Fraction(attributes))[1])
-        return Fraction(floor_of(lower * ONE), ONE)
+        return Fraction(floor_of(lower * WORD), WORD)
 
     def proves(self, share: Fraction, attributes: int) -> bool:
         """Whether distances times `share` give the guarantee of this norm, without rounding."""
@@ -58,7 +58,7 @@ class Lp:
             return share <= 1
         if self.p == math.inf:
             return share * attributes <= 1
-        power = 1 - 1 / as_written(self.p)
+        power = 1 - 1 / decimal_of(self.p)
         return at_most_exp(share, -power * log_bounds(Fraction(attributes))[1])
 
     def join(self, distances: Sequence[float]) -> float:

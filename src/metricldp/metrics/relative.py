@@ -12,13 +12,13 @@ import numpy as np
 
 from metricldp.basics.checks import positive
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import as_written, floor_of, log_bounds
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import plain, shown
 from metricldp.metrics.base import Metric
 from metricldp.metrics.closed import MOST_POSITIONS, Distances
 from metricldp.metrics.line import Line
 from metricldp.metrics.words import MetricInWords, Value
+from metricldp_core.exact import decimal_of, floor_of, log_bounds
 
 _PARTS = 1 << 24
 """Lengths are rounded down to so many parts of a unit, toward privacy."""
@@ -77,7 +77,7 @@ class Relative(MetricInWords):
                 f"a relative metric supports up to {MOST_POSITIONS:,} positions, not "
                 f"{len(points):,}; use bins"
             )
-        whole = log_bounds(1 + as_written(self.by))[1]
+        whole = log_bounds(1 + decimal_of(self.by))[1]
         steps = [
             floor_of(log_bounds(above / below)[0] / whole * _PARTS)
             for below, above in pairwise(points)

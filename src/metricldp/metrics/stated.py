@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from metricldp.basics.checks import is_line, is_list
+from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.metrics.line import Sensitive
@@ -25,6 +25,7 @@ from metricldp.metrics.words import (
     positions_in,
     value_of,
 )
+from metricldp_core.canonical import is_line
 
 _HALF = Fraction(1, 2)
 

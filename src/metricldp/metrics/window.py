@@ -11,18 +11,18 @@ by more than its parts. It is at most k up to d = floor(k w), which is more than
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor
-from typing import Any, ClassVar, Self
+from math import ceil
+from typing import ClassVar, Self
 
 import numpy as np
 
-from metricldp.basics.exact import exp_bounds, log_bounds
 from metricldp.metrics.base import Integers, Metric
 from metricldp.metrics.closed import Distances, common_unit, kind_for
 from metricldp.metrics.line import Line, Uniform
+from metricldp_core import metrics as core
+from metricldp_core.exact import log_bounds
 
 
 @dataclass(frozen=True)
@@ -69,50 +69,6 @@ class Window(Metric):
     def _widest(self, size: int) -> int:
         return size - 1 if self.around is None else self.around // 2
 
-    def _generating(self, size: int) -> Iterator[int]:
-        """Differences that are not made of two parts; in rising order.
-
-        Up to the cap those of one window, and floor(k w) for some k: see `_longer`. Beyond it all,
-        since no two parts make a pair at the cap: whole ones are more than it, and one at the cap
-        is all of it already.
-        """
-        widest = self._widest(size)
-        yield from range(1, min(floor(self.width), widest) + 1)
-        yield from self._longer(widest)
-        if self.cap is not None:
-            yield from range(floor(self.width * (self.cap // self.epsilon)) + 1, widest + 1)
-
-    def _longer(self, widest: int) -> Iterator[int]:
-        """floor(k w) where k w is nearer to a whole number below it than all j w with j < k.
-
-        If j w is as near, then floor(j w) + floor((k - j) w) = floor(k w), and those are its parts.
-        If none is, every such sum is less. At k w = floor(k w) it ends, with the denominator as k.
-        """
-        above, whole = self.width.numerator, self.width.denominator
-        most = widest * whole // above + 1
-        if self.cap is not None:
-            most = min(most, self.cap // self.epsilon)
-        nearest = above % whole
-        for k in range(2, most + 1):
-            if nearest == 0:
-                return
-            rest = k * above % whole
-            if rest < nearest:
-                nearest = rest
-                if (difference := k * above // whole) <= widest:
-                    yield difference
-
-    def generating_pairs(self, size: int) -> Iterator[tuple[int, int]]:
-        for difference in self._generating(size):
-            yield from ((x, x + difference) for x in range(size - difference))
-            if self.around is not None and 2 * difference < self.around:
-                yield from ((x, x + size - difference) for x in range(difference))
-
-    def generating_count(self, size: int) -> int:
-        if self.around is None:
-            return sum(size - difference for difference in self._generating(size))
-        return sum(size if 2 * d < size else size // 2 for d in self._generating(size))
-
     def by_difference(self, size: int) -> Integers:
         """The distances of positions 0 to size - 1 apart, in whole numbers of steps."""
         apart = np.arange(size, dtype=np.int64)
@@ -134,8 +90,7 @@ class Window(Metric):
         """By neighbours around the circle, the ends of windows, or the ends of a capped domain."""
         if self.around is not None:
             return self.epsilon / (size - 1)
-        ends = (min(floor(self.width), size - 1), *self._longer(size - 1), size - 1)
-        return min(self.at(end) / end for end in ends)
+        return min(self.at(end) / end for end in (*self._differences(size), size - 1))
 
     def refined(self, parts: int) -> Window:
         return replace(self, width=self.width * parts)
@@ -148,20 +103,17 @@ class Window(Metric):
         """
         return replace(self, width=ceil(self.width) + 1)
 
-    def to_data(self, size: int) -> dict[str, Any]:
-        found: dict[str, Any] = {"metric": self.kind, "step": str(self.epsilon)}
-        if self.kind == Window.kind:
-            found["width"] = str(self.width)
-        if self.cap is not None:
-            found["cap"] = str(self.cap)
-        return found | ({} if self.around is None else {"around": self.around})
+    def to_core(self, size: int) -> core.Line:
+        width, ring = Fraction(self.width), self.around is not None
+        return core.Line(size, self.epsilon, width, self.cap, ring)
 
-    def keeps_between(self, promised: Metric, size: int) -> bool:
-        return self.within(promised.on_grid_points(), size)
+    def _differences(self, size: int) -> list[int]:
+        """Those of generating pairs along a line."""
+        return [x for group in self.to_core(size).groups() for _, x in group.pairs(False)]
 
     def within(self, other: Metric, size: int) -> bool:
         if isinstance(other, Window) and (self.around, other.around) == (None, None):
-            return all(self.at(d) <= other.at(d) for d in other._generating(size))
+            return all(self.at(d) <= other.at(d) for d in other._differences(size))
         return super().within(other, size)
 
 
@@ -179,12 +131,6 @@ class Bent(Window):
     def on_grid_points(self) -> Bent:
         """A factor of 1 + e between neighbours keeps e per step between; a cap stays what it is."""
         return replace(self, epsilon=log_bounds(1 + self.epsilon)[0])
-
-    def keeps_between(self, promised: Metric, size: int) -> bool:
-        if not isinstance(promised, Bent):
-            return super().keeps_between(promised, size)
-        near = exp_bounds(self.epsilon)[1] <= 1 + promised.epsilon
-        return near and self.diameter(size) <= promised.diameter(size)
 
 
 def capped(metric: Metric, cap: Fraction, size: int) -> Metric:

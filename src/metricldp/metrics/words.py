@@ -18,14 +18,13 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from metricldp.basics.canonical import as_lists
-from metricldp.basics.checks import refuse_unknown
+from metricldp.basics.checks import as_lists, refuse_unknown
 from metricldp.basics.errors import InvalidSpecError, TightenedMetricWarning
-from metricldp.basics.exact import as_written
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import guess, listed, plain, shown
 from metricldp.metrics.base import Metric
 from metricldp.metrics.closed import MOST_POSITIONS, Change, Distances, tightened
+from metricldp_core.exact import decimal_of
 
 Value = str | int
 """A value of an attribute: a name or a whole number."""
@@ -168,7 +167,7 @@ def as_length(length: Fraction) -> Length:
     if length.denominator == 1 and length.numerator <= 1 << 53:
         return length.numerator
     near = float(length)
-    return near if as_written(near) == length else f"{length.numerator}/{length.denominator}"
+    return near if decimal_of(near) == length else f"{length.numerator}/{length.denominator}"
 
 
 def length_of(said: object, pair: str) -> Fraction:
@@ -179,7 +178,7 @@ def length_of(said: object, pair: str) -> Fraction:
     elif isinstance(said, str) and _FRACTION.fullmatch(said) and int(said.split("/")[1]):
         length = Fraction(said)
     elif is_number(said) and math.isfinite(said):
-        length = Fraction(int(said)) if isinstance(said, int | np.integer) else as_written(said)
+        length = Fraction(int(said)) if isinstance(said, int | np.integer) else decimal_of(said)
     if length is None or length <= 0:
         same = "; merge values that must be indistinguishable" if length == 0 else ""
         raise InvalidSpecError(

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.kinds import from_dict
-from metricldp.basics.checks import is_line
 from metricldp.basics.errors import InvalidSpecError, InvalidValueError
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted, listed, plain, shown, type_name
@@ -27,6 +26,7 @@ from metricldp.basics.writing import path_of
 from metricldp.reports.columns import columns_of
 from metricldp.reports.files import read_columns
 from metricldp.survey.spec import SurveySpec
+from metricldp_core.canonical import is_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

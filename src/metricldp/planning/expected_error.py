@@ -19,9 +19,9 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import shown
 from metricldp.channels import Floats
-from metricldp.coins.draws import FRACTION_BITS
 from metricldp.reports.files import read_positions
 from metricldp.survey.agreement import Agreement
+from metricldp_core.random_words import FRACTION_BITS
 
 MOST_RESPONDENTS = 10**15
 _PRIORS = {"uniform": "uniform values", "worst": "the worst case"}

@@ -15,7 +15,8 @@ from metricldp.basics.errors import InvalidReportError, InvalidValueError
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted, shown, type_name
 from metricldp.channels import Column, Field
-from metricldp.survey.agreement import FORMAT, Agreement
+from metricldp.survey.agreement import Agreement
+from metricldp_core.manifest import FORMAT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,9 +32,25 @@ _RAW = "; are these raw values? randomize them first, survey.randomize(...)"
 _SURVEY_KEY, _VERSION_KEY = b"metricldp.survey", b"metricldp.version"
 
 
+_REPORT = "=report"
+
+
+def column_of(name: str) -> str:
+    """The column of a field of reports. No attribute can have its name, which contains "="."""
+    return name if "=" in name else name + _REPORT
+
+
+def name_of(column: str) -> str:
+    """The field in a column of reports."""
+    return column.removesuffix(_REPORT)
+
+
 def schema(survey: Agreement) -> pa.Schema:
     """The columns of a table of reports, marked with the survey's fingerprint."""
-    fields = [pa.field(name, _arrow_type(f), nullable=False) for name, f in survey.fields.items()]
+    fields = [
+        pa.field(column_of(name), _arrow_type(field), nullable=False)
+        for name, field in survey.fields.items()
+    ]
     marks = {_VERSION_KEY: str(FORMAT).encode(), _SURVEY_KEY: survey.fingerprint.encode()}
     return pa.schema(fields, metadata=marks)
 
@@ -48,7 +65,7 @@ def to_table(survey: Agreement, columns: Mapping[str, Column]) -> pa.Table:
     marked = schema(survey)
     arrays = []
     for field in marked:
-        column = np.ascontiguousarray(columns[field.name])
+        column = np.ascontiguousarray(columns[name_of(field.name)])
         if column.ndim == 2:
             raw = pa.py_buffer(column.reshape(-1))
             arrays.append(
@@ -148,7 +165,8 @@ def check_table(
         ) from None
     check_no_other_columns(names, expected.names)
     # From here on the schema is the survey's own, so that all its tables can be joined.
-    return check_columns(survey, table, expected.names, before, unmarked=unmarked)
+    fields = list(survey.fields)
+    return check_columns(survey, table, fields, before, unmarked=unmarked)
 
 
 def check_no_other_columns(names: Sequence[str], expected: Collection[str]) -> None:
@@ -169,9 +187,9 @@ def check_columns(
     *,
     unmarked: bool,
 ) -> pa.Table:
-    """Some columns of reports in the types of the survey, if all their values are possible."""
+    """The columns of some fields in the types of the survey, if all their values are possible."""
     whole = schema(survey)
-    expected = pa.schema([whole.field(name) for name in names], metadata=whole.metadata)
+    expected = pa.schema([whole.field(column_of(name)) for name in names], metadata=whole.metadata)
     columns = []
     for field in expected:
         column = table[field.name]
@@ -200,12 +218,13 @@ def check_columns(
 
 def _check_possible(survey: Agreement, name: str, values: Column, before: int) -> None:
     """Reject a value that no report can have; the message has its number, but not the value."""
-    wrong = survey.fields[name].invalid(values)
+    field = survey.fields[name]
+    wrong = field.invalid(values)
     if wrong.any():
         raise InvalidReportError(
             "range",
-            f"report {before + int(np.argmax(wrong)) + 1} has a value in column {name!r} that no "
-            f"report of this survey can have ({survey.fields[name].possible}){_RAW}",
+            f"report {before + int(np.argmax(wrong)) + 1} has a value in column "
+            f"{column_of(name)!r} that no report of this survey can have ({field.possible}){_RAW}",
         )
 
 
@@ -221,7 +240,7 @@ def _as(
     with contextlib.suppress(pa.ArrowException):
         return column.cast(field.type)
     if pa.types.is_integer(column.type) and pa.types.is_integer(field.type):
-        _check_possible(survey, field.name, column.to_numpy(), before)
+        _check_possible(survey, name_of(field.name), column.to_numpy(), before)
     return column
 
 
@@ -229,7 +248,7 @@ def batches(table: pa.Table) -> Iterator[dict[str, Column]]:
     """The columns of a table of reports as numpy arrays, without copying, chunk by chunk."""
     for batch in table.to_batches(max_chunksize=BATCH):
         if batch.num_rows:
-            yield {name: _to_numpy(batch.column(name)) for name in batch.schema.names}
+            yield {name_of(name): _to_numpy(batch.column(name)) for name in batch.schema.names}
 
 
 def regrouped(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:

@@ -17,22 +17,22 @@ import numpy.typing as npt
 from metricldp.basics.errors import InvalidReportError
 from metricldp.channels import Column
 from metricldp.reports.arrow import batches, check_table, to_table
-from metricldp.survey.agreement import FORMAT, Agreement
+from metricldp.survey.agreement import Agreement
+from metricldp_core.manifest import FORMAT
+from metricldp_core.report import HEADER_BYTES, ReportFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_HEADER = 17
-
 
 def packed_size(survey: Agreement) -> int:
     """Bytes of one report, its header included."""
-    return _HEADER + -(-survey.report_bits // 8)
+    return ReportFormat(survey.client_manifest).size
 
 
 def header(survey: Agreement) -> bytes:
     """The first bytes of every report: the version and the start of the fingerprint."""
-    return bytes([FORMAT]) + bytes.fromhex(survey.fingerprint)[: _HEADER - 1]
+    return ReportFormat(survey.client_manifest).header
 
 
 def _header(survey: Agreement) -> npt.NDArray[np.uint8]:
@@ -46,7 +46,7 @@ def pack(survey: Agreement, table: pa.Table) -> list[bytes]:
     for batch in batches(check_table(survey, table).combine_chunks()):
         bits = [survey.fields[name].pack(column) for name, column in batch.items()]
         fields = np.packbits(np.concatenate(bits, axis=1), axis=1, bitorder="little")
-        header = np.broadcast_to(_header(survey), (len(fields), _HEADER))
+        header = np.broadcast_to(_header(survey), (len(fields), HEADER_BYTES))
         whole = np.concatenate([header, fields], axis=1).tobytes()
         found += [whole[at : at + size] for at in range(0, len(whole), size)]
     return found
@@ -85,8 +85,9 @@ def judged(
     ).reshape(-1, size)
     columns, reasons = _faults(survey, rows)
     blame = np.full(len(blobs), "", dtype=object)
+    reports = ReportFormat(survey.client_manifest)
     for at in np.flatnonzero(~whole).tolist():
-        blame[at] = _misfit(blobs[at], header(survey))
+        blame[at] = reports.reason(blobs[at])
     why = np.full(len(rows), "", dtype=object)
     for reason, wrong in reversed(reasons.items()):
         why[wrong] = reason
@@ -105,7 +106,7 @@ def _faults(
 ) -> tuple[dict[str, Column], dict[str, npt.NDArray[np.bool_]]]:
     """The columns of rows of the right length, and by reason which rows have this fault."""
     header = _header(survey)
-    bits = np.unpackbits(rows[:, _HEADER:], axis=1, bitorder="little")
+    bits = np.unpackbits(rows[:, HEADER_BYTES:], axis=1, bitorder="little")
     columns, start = {}, 0
     out_of_range = np.zeros(len(rows), dtype=bool)
     for name, field in survey.fields.items():
@@ -114,19 +115,10 @@ def _faults(
         start += field.bits
     return columns, {
         "version": rows[:, 0] != header[0],
-        "survey": np.asarray((rows[:, 1:_HEADER] != header[1:]).any(axis=1)),
+        "survey": np.asarray((rows[:, 1:HEADER_BYTES] != header[1:]).any(axis=1)),
         "padding": np.asarray(bits[:, start:].any(axis=1)),
         "range": out_of_range,
     }
-
-
-def _misfit(blob: object, header: bytes) -> str:
-    """What is wrong with something of another length: the first thing in the order of its bytes."""
-    if not isinstance(blob, bytes):
-        return "kind"
-    if blob and blob[0] != header[0]:
-        return "version"
-    return "survey" if len(blob) >= _HEADER and not blob.startswith(header) else "length"
 
 
 def _complaint(survey: Agreement, reason: str, at: int, blob: bytes) -> str:
@@ -135,7 +127,7 @@ def _complaint(survey: Agreement, reason: str, at: int, blob: bytes) -> str:
     told = {
         "length": f"has {len(blob)} bytes, expected {packed_size(survey)}",
         "version": f"has version {blob[0] if blob else 0}, expected {FORMAT}",
-        "survey": f"is of survey {blob[1:_HEADER].hex()}, expected {survey.fingerprint[:32]}",
+        "survey": f"is of survey {blob[1:HEADER_BYTES].hex()}, expected {survey.fingerprint[:32]}",
         "padding": "has bits set behind its last field",
         "range": "has a value that no device could send",
     }

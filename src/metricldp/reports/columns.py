@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute, Positions
-from metricldp.attributes.scalars import is_missing
-from metricldp.basics.errors import InvalidValueError, MetricLdpError
+from metricldp.basics.errors import InvalidValueError, MetricLdpError, at_row
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted, guess, listed, same_but_spelling, type_name
 from metricldp.reports.arrow import check_people
 from metricldp.survey.agreement import Agreement
+from metricldp_core.values import is_missing
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -82,9 +82,9 @@ def positions_of(
     try:
         found[rows] = _Column(attribute, some, name, clip).positions()
     except InvalidValueError as wrong:
-        if wrong.reason in ("kind", "name"):
-            wrong = wrong.adding("a missing value is left blank")
-        raise (wrong if wrong.row is None else wrong.at(int(rows[wrong.row]))) from None
+        row = None if wrong.row is None else int(rows[wrong.row])
+        words = "a missing value is left blank" if wrong.reason in ("kind", "name") else ""
+        raise at_row(wrong, row, words) from None
     return found
 
 
@@ -138,7 +138,7 @@ class _Column:
         try:
             return self.attribute.position(value, self.name, clip=self.clip)
         except InvalidValueError as wrong:
-            raise wrong.at(row) from None
+            raise at_row(wrong, row) from None
 
     def _numbers(self, values: pa.Array) -> npt.NDArray[Any] | None:
         """As integers, floats or codes of names; None where only a look at each value can tell."""

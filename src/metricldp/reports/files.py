@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute
-from metricldp.basics.errors import InvalidValueError
+from metricldp.basics.errors import InvalidValueError, at_row
 from metricldp.basics.optional import lazy
 from metricldp.basics.writing import check_apart
 from metricldp.coins.stream import Randomness
@@ -230,4 +230,4 @@ def _rows_from(start: int) -> Iterator[None]:
     except InvalidValueError as wrong:
         if wrong.row is None:
             raise
-        raise wrong.after(start) from None
+        raise at_row(wrong, wrong.row + start) from None

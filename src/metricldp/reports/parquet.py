@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import InvalidReportError
 from metricldp.basics.optional import lazy
 from metricldp.basics.writing import near_file, replacing, why_not
-from metricldp.reports.arrow import batches, check_marks, check_table, regrouped, schema
+from metricldp.reports.arrow import batches, check_marks, check_table, column_of, regrouped, schema
 from metricldp.survey.agreement import Agreement
+from metricldp_core.canonical import canonical
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,10 +90,11 @@ def write(
     counted: Collection[str] = (UNNUMBERED,),
     *,
     private: bool = False,
+    more: Mapping[bytes, str] | None = None,
 ) -> int:
     """A file of reports, and how many they are; `counted` are their collections in the end.
 
-    Only its owner can read a `private` file.
+    Only its owner can read a `private` file. `more` is added to the metadata.
     Bits are random and do not compress; small integers are stored as small dictionary codes.
     """
     digest, rows = Digest(survey), 0
@@ -103,7 +104,7 @@ def write(
             sink,
             schema(survey),
             compression="none",
-            use_dictionary=[n for n, f in survey.fields.items() if f.small_numbers],
+            use_dictionary=[column_of(n) for n, f in survey.fields.items() if f.small_numbers],
             write_statistics=False,
             write_page_checksum=True,
         ) as file:
@@ -115,7 +116,7 @@ def write(
                 rows += table.num_rows
             numbers = numbered(counted, new_collection())
             marks = {_COLLECTIONS: " ".join(sorted(numbers)), _DIGEST: digest.of(numbers)}
-            file.add_key_value_metadata(marks)
+            file.add_key_value_metadata(marks | dict(more or {}))
             sink.write(_SEAL + bytes(_SHA256))
         # The footer is known now that it is written.
         start, footer = _footer(sink)

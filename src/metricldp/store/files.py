@@ -32,10 +32,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.canonical import canonical
 from metricldp.basics.errors import InvalidReportError
 from metricldp.basics.writing import replacing, why_not
 from metricldp.reports.parquet import NUMBER, UNNUMBERED
+from metricldp_core.canonical import canonical
 
 SUFFIX = ".totals"
 _MAGIC, _VERSION = b"metricldp-totals ", b"1\n"

@@ -127,7 +127,7 @@ class Raw(Tabled):
         return total, few[max(0, len(few) - largest) :]
 
     def batches(self, names: Sequence[str]) -> list[Batch]:
-        return list(arrow.batches(self.table.select(list(names))))
+        return list(arrow.batches(self.table.select([arrow.column_of(name) for name in names])))
 
     def _built(self, names: tuple[str, ...]) -> cubes.Table:
         channels = {name: self.survey.tabled[name] for name in names}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.attributes.answered import answered
+from metricldp.attributes.answered import response_of
 from metricldp.basics.errors import InvalidReportError, InvalidSpecError, QueryError
 from metricldp.basics.text import counted, shown
 from metricldp.reports import arrow
@@ -142,7 +142,7 @@ class Totals(Store):
         )
         for table in found:
             for names in self.keep:
-                batches = arrow.batches(table.select(list(names)))
+                batches = arrow.batches(table.select([arrow.column_of(name) for name in names]))
                 part = cubes.build(batches, more._tables[names].channels)
                 more._tables[names] = more._tables[names] + part
             more._n += table.num_rows
@@ -267,7 +267,7 @@ def _checked(survey: Agreement, keep: Any) -> tuple[tuple[str, ...], ...]:
                 )
         wanted = involved(survey, wanted)
         optional = [n for n in wanted if n in survey.channels and survey.attributes[n].optional]
-        ordered = tuple(involved(survey, [*wanted, *(answered(name) for name in optional)]))
+        ordered = tuple(involved(survey, [*wanted, *(response_of(name) for name in optional)]))
         if ordered and ordered not in found:
             found.append(ordered)
     if not found:

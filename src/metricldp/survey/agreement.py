@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -14,28 +16,43 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from metricldp.attributes.answered import Answered, answered
+from metricldp.attributes.answered import Answered, response_of
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
-from metricldp.basics.canonical import canonical
-from metricldp.basics.checks import is_line, refuse_unknown
+from metricldp.basics.checks import refuse_unknown
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import as_written, at_most_exp
-from metricldp.basics.text import listed, shown
+from metricldp.basics.text import guess, listed, shown
 from metricldp.channels.base import Channel
 from metricldp.channels.fields import Clear, Field
 from metricldp.channels.mechanism import Mechanism
+from metricldp.channels.memoised import Memoised
+from metricldp.channels.plain_data import manifest_of, plain_data
+from metricldp.channels.stored import (
+    StoredMechanism,
+    channel_of,
+    check_kind,
+    check_stated,
+    distribution_from,
+)
 from metricldp.design import registry
 from metricldp.design.auto import choose
 from metricldp.design.bins import with_best_bins
+from metricldp.design.cells import ON_CELLS
+from metricldp.design.plans import GIVEN
 from metricldp.metrics import Lp, Metric
-from metricldp.survey import files, format2
-from metricldp.survey.blocks import Block, blocks_of, joint_from
+from metricldp.survey import files
+from metricldp.survey.blocks import USUAL, Block, blocks_of, check_settings
+from metricldp_core import manifest as core
+from metricldp_core.canonical import canonical, is_line
+from metricldp_core.distributions import SUPPORTED, Distribution, Table
+from metricldp_core.exact import decimal_of
+from metricldp_core.manifest import FORMAT, Manifest
+from metricldp_core.verify import prove, steps
 
-FORMAT = 2
-"""The version of survey files, fingerprints and reports."""
-MAX_PAIRS_CHECKED = 1 << 12
-"""Pairs of values for which a mechanism from elsewhere is proved when a survey is made."""
+MAX_PAIRS_CHECKED = 1 << 16
+"""Steps of the proof of a mechanism from elsewhere, up to which it runs when a survey is made."""
+MOST_VERIFIED = 1 << 20
+"""Steps of a proof that runs when a survey is loaded; longer ones wait for the first report."""
 MOST_ATTRIBUTES = 1000
 """More than a person would be asked, and than is read in a moment."""
 SHORTEST_FINGERPRINT = 32
@@ -47,6 +64,8 @@ class Agreement:
 
     attributes: Mapping[str, Attribute]
     """The attributes by name, each with its mechanism fixed."""
+    presentation: Mapping[str, Any]
+    """Titles, texts of questions and long labels, by language; not part of the fingerprint."""
 
     def __init__(
         self,
@@ -54,8 +73,14 @@ class Agreement:
         *,
         metric: Lp | None = None,
         joint: Any = None,
+        stored: Mapping[str, Distribution] | None = None,
+        presentation: Mapping[str, Any] | None = None,
     ) -> None:
         check_attributes(attributes)
+        stored = stored or {}
+        self.presentation = checked_presentation(
+            {} if presentation is None else presentation, attributes
+        )
         attributes = _with_answered(attributes)
         self.metric = Lp() if metric is None else metric
         if not isinstance(self.metric, Lp):
@@ -85,16 +110,17 @@ class Agreement:
                 names = together[name]
                 if names not in made:
                     described = {other: attributes[other] for other in names}
-                    made[names] = Block.of(blocks[names], described, self.share, self.metric)
+                    distribution = stored.get("+".join(names))
+                    made[names] = Block.of(
+                        blocks[names], described, self.share, self.metric, distribution
+                    )
                     fields |= made[names].fields
                 kept[name] = made[names].metrics[names.index(name)]
                 continue
             try:
-                settled[name], kept[name] = _settled(attribute, self.share)
-                said = settled[name]
-                channels[name] = said.mechanism.channel(said.size, kept[name], label=said.label)
-                if said.mechanism.name not in registry.BUILT_IN:
-                    _check_kept(channels[name], kept[name], said)
+                settled[name], kept[name], channels[name] = _with_channel(
+                    attribute, self.share, stored.get(name)
+                )
             except (CertificateError, InvalidSpecError) as wrong:
                 raise InvalidSpecError(f"attribute {name}: {wrong}") from None
             fields[name] = channels[name].field
@@ -147,24 +173,36 @@ class Agreement:
         """Plain data; what "auto" took and all that mechanisms save is written out."""
         data: dict[str, Any] = {"metricldp": FORMAT}
         if self.metric != Lp():
-            data["metric"] = self.metric.to_dict()
+            data["norm"] = self.metric.to_dict()
         data["attributes"] = {name: self._entry(name) for name in self.asked}
         if self.blocks:
-            data["joint"] = [block.to_dict() for block in self.blocks.values()]
-        return format2.written(data)
+            data["groups"] = {name: block.to_dict() for name, block in self.blocks.items()}
+        if self.presentation:
+            data["presentation"] = dict(self.presentation)
+        return data
 
     def _entry(self, name: str) -> dict[str, Any]:
-        entry = self.attributes[name].to_dict()
+        attribute = self.attributes[name]
+        entry = attribute.to_dict()
         metric = entry.pop("metric", None)
-        if name in self.channels:
-            entry["mechanism"] = self.mechanisms[name].to_dict()
-        return entry if metric is None else {**entry, "metric": metric}
+        if metric is not None:
+            entry["metric"] = metric
+        if name not in self.channels:
+            return entry
+        mechanism, stored = self.mechanisms[name], self.channels[name].distribution
+        if stored.kind in SUPPORTED:
+            entry |= {"mechanism": mechanism.settings(), "distribution": plain_data(stored)}
+        else:
+            entry["mechanism"] = mechanism.to_dict()
+        if attribute.optional is not None:
+            entry["response"] = plain_data(self.channels[response_of(name)].distribution)
+        return entry
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The survey of a file. Nothing is searched: what a search finds has to be there."""
         if not isinstance(data, Mapping):
             raise InvalidSpecError(f"a survey file is an object, not a {type(data).__name__}")
-        refuse_unknown("a survey", data, ("metricldp", "metric", "attributes", "joint"))
         version = data.get("metricldp")
         if version is None and "attributes" in data:
             raise InvalidSpecError(
@@ -174,21 +212,91 @@ class Agreement:
         if type(version) is not int or version != FORMAT:
             said = "and it is missing" if version is None else f"not {shown(version)}"
             raise InvalidSpecError(f"a survey file has metricldp = {FORMAT}, {said}")
-        attributes = data.get("attributes")
-        if not isinstance(attributes, Mapping) or not attributes:
+        refuse_unknown("a survey", data, _KEYS)
+        tables, groups = attribute_tables(data), _groups(data.get("groups", {}))
+        stored: dict[str, Distribution] = {}
+        attributes: dict[str, Attribute] = {}
+        grouped = {name for names in groups for name in names}
+        for name, table in tables.items():
+            entry = dict(table)
+            numbers = entry.pop("distribution", None), entry.pop("response", None)
+            attributes[name] = attribute = from_dict(entry, name)
+            place = f"attribute {name}: distribution"
+            if numbers[0] is not None:
+                if attribute.is_public or name in grouped or attribute.undecided:
+                    raise InvalidSpecError(f"{place}: leave it out, {_ITS_PLACE}")
+                stored[name] = distribution_from(numbers[0], attribute.size, place)
+            elif not attribute.is_public and name not in grouped:
+                _check_designed(name, attribute)
+            if (numbers[1] is None) != (attribute.optional is None):
+                raise InvalidSpecError(f"attribute {name} has response if it is optional, else not")
+            if numbers[1] is not None:
+                stored[response_of(name)] = distribution_from(numbers[1], 2, place)
+        joint = {}
+        for names, group in groups.items():
+            joint[names], place = group.get("mechanism", USUAL), f"group {'+'.join(names)}"
+            if [n for n in attributes if n in names] != list(names):
+                raise InvalidSpecError(
+                    f"{place} names attributes of the survey in their order: {listed(attributes)}"
+                )
+            mechanism = registry.mechanism(joint[names], joint=True)
+            if "distribution" in group:
+                check_stated(joint[names], mechanism)
+                size = math.prod(attributes[n].size for n in names)
+                stored["+".join(names)] = distribution_from(
+                    group["distribution"], size, f"{place}: distribution"
+                )
+            elif mechanism.name in ON_CELLS:
+                raise InvalidSpecError(f"{place} is not designed; {_DESIGN_IT}")
+        norm = data.get("norm")
+        survey = cls.fixed(
+            attributes,
+            metric=None if norm is None else Lp.from_dict(norm, "norm"),
+            joint=joint,
+            stored=stored,
+            presentation=data.get("presentation"),
+        )
+        if survey._is_verified_at_once:
+            survey._check_guarantee()
+        return survey
+
+    @cached_property
+    def _violation(self) -> str:
+        """The first field whose integers break its metric, with its losses; empty if none does."""
+        from metricldp.survey.certify import one_report
+
+        for field in self.client_manifest.fields:
+            distribution, metric = field.distribution, field.point_metric
+            if distribution is None or metric is None or distribution.kind not in SUPPORTED:
+                continue  # `certify` examines baselines
+            proof = prove(field.name, distribution, metric)
+            if not proof.holds:
+                loss, allowed = proof.tightest.loss, proof.tightest.limit.allowed
+                return f"{field.name} has a privacy loss of {loss:.9g}, allowed {allowed:.9g}"
+        for name in self.channels:
+            pair = one_report(self, name)
+            if pair is not None and not pair.holds:
+                loss, allowed = pair.loss, pair.limit.allowed
+                return f"one report of {name} has a loss of {loss:.9g}, allowed {allowed:.9g}"
+        return ""
+
+    @property
+    def _is_verified_at_once(self) -> bool:
+        """Whether the proof takes few elementary steps, that of single reports included."""
+        memoised = [c.size for c in self.channels.values() if isinstance(c, Memoised)]
+        left = MOST_VERIFIED - sum(size**3 >> 4 for size in memoised)
+        for field in self.client_manifest.fields:
+            if field.distribution is not None and field.point_metric is not None and left >= 0:
+                left -= steps(field.distribution, field.point_metric)
+        return left >= 0
+
+    def _check_guarantee(self) -> None:
+        """Raise an error if the integers of the survey break its guarantee; examined once."""
+        if self._violation:
             raise InvalidSpecError(
-                "a survey file needs a table [attributes.NAME] for each attribute"
+                f"the integers of the survey break its guarantee: {self._violation}; "
+                "use the file as it was designed"
             )
-        for name, entry in attributes.items():
-            if not isinstance(entry, Mapping):
-                raise InvalidSpecError(f"attribute {name} must be a table, not {shown(entry)}")
-        data = format2.read(data)
-        found = {n: from_dict(dict(entry), n) for n, entry in data["attributes"].items()}
-        metric = data.get("metric")
-        norm = None if metric is None else Lp.from_dict(metric)
-        joint = joint_from(data.get("joint", []))
-        _check_designed(found, joint)
-        return cls.fixed(found, metric=norm, joint=joint)
 
     @classmethod
     def fixed(cls, attributes: Mapping[str, Attribute], **more: Any) -> Self:
@@ -236,18 +344,33 @@ class Agreement:
     # Its mark ------------------------------------------------------------------------------------
 
     @cached_property
-    def canonical(self) -> str:
-        """The agreement as one text, with the integers of every law: what the fingerprint is of."""
-        attributes = [{"name": name, **self._entry(name)} for name in self.asked]
-        laws = {name: channel.law() for name, channel in self.channels.items()}
-        data = {"metricldp": FORMAT, "metric": self.metric.to_dict(), "attributes": attributes}
-        joint = [{**block.to_dict(), "law": block.channel.law()} for block in self.blocks.values()]
-        return canonical(format2.written({**data, "joint": joint, "laws": laws}))
+    def client_manifest(self) -> Manifest:
+        """All that a device needs: domains, metrics and output distributions as integers."""
+        found: list[core.Field] = []
+        for name, attribute in self.attributes.items():
+            block = self.block_of(name)
+            if block is None:
+                found.append(self._field(name, attribute))
+            elif name == block.names[0]:
+                found.append(block.core_field({n: self.attributes[n] for n in block.names}))
+        return manifest_of(found)
+
+    def _field(self, name: str, attribute: Attribute) -> core.Field:
+        domain = attribute.domain_of(attribute.source(name))
+        if attribute.is_public:
+            return core.Field((domain,))
+        metric = attribute.distances.scaled(self.share).to_core(attribute.size)
+        return core.Field((domain,), metric, self.channels[name].distribution)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical text: equal exactly for equal agreements."""
-        return hashlib.sha256(self.canonical.encode("utf-8")).hexdigest()
+        """SHA-256 of the manifest: equal for surveys with the same devices."""
+        return self.client_manifest.fingerprint
+
+    @cached_property
+    def presentation_digest(self) -> str:
+        """SHA-256 of the presentation as canonical JSON; the fingerprint does not cover it."""
+        return hashlib.sha256(canonical(self.presentation).encode("utf-8")).hexdigest()
 
     def verify(self, fingerprint: str) -> None:
         """Raise an error unless this is the survey that was published with this fingerprint."""
@@ -275,31 +398,121 @@ class Agreement:
         return f"<{type(self).__name__} {self.fingerprint[:16]} of {listed(self.asked)}>"
 
 
-def _check_designed(attributes: Mapping[str, Attribute], joint: Any) -> None:
-    """Reject a survey file with something that only a search can find."""
-    if isinstance(joint, str) or not all(
-        registry.mechanism(said, joint=True).is_designed for said in joint.values()
-    ):
-        raise InvalidSpecError(f"the groups of joint are not designed; {_DESIGN_IT}")
-    grouped = {name for names in joint for name in names}
-    for name, attribute in attributes.items():
-        alone = not attribute.is_public and name not in grouped
-        if attribute.undecided or (alone and not _has_mechanism_data(name, attribute)):
-            raise InvalidSpecError(f"attribute {name} is not designed; {_DESIGN_IT}")
+_KEYS = ("metricldp", "norm", "attributes", "groups", "presentation")
+
+
+def attribute_tables(data: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The tables [attributes.NAME] of a file."""
+    attributes = data.get("attributes")
+    if not isinstance(attributes, Mapping) or not attributes:
+        raise InvalidSpecError("a table [attributes.NAME] is needed for each attribute")
+    for name, entry in attributes.items():
+        if not isinstance(entry, Mapping):
+            raise InvalidSpecError(f"attribute {name} must be a table, not {shown(entry)}")
+    return dict(attributes)
+
+
+def _groups(groups: Any) -> dict[tuple[str, ...], Mapping[str, Any]]:
+    """The tables [groups."x+y"], by the names of their attributes."""
+    if not isinstance(groups, Mapping):
+        raise InvalidSpecError(f'groups is a table [groups."x+y"], not {shown(groups)}')
+    found = {}
+    for name, entry in groups.items():
+        if not isinstance(entry, Mapping) or not isinstance(name, str) or "+" not in name:
+            raise InvalidSpecError(
+                f'a table [groups."x+y"] names its attributes, not {shown(name)}'
+            )
+        refuse_unknown(f"group {name}", entry, ("mechanism", "distribution"))
+        found[tuple(name.split("+"))] = entry
+    return found
+
+
+def checked_presentation(
+    presentation: Any, attributes: Mapping[str, Attribute]
+) -> Mapping[str, Any]:
+    """Texts by language and attribute; no text about the guarantee is read from them."""
+    if not isinstance(presentation, Mapping):
+        raise InvalidSpecError(f"presentation is a table of languages, not {shown(presentation)}")
+    for language, texts in presentation.items():
+        if not is_line(language):
+            raise InvalidSpecError(f"a language is a line of text, not {shown(language)}")
+        if not isinstance(texts, Mapping) or not all(
+            isinstance(t, Mapping) for t in texts.values()
+        ):
+            raise InvalidSpecError(
+                f"[presentation.{language}] has a table of texts for each attribute"
+            )
+        for name, entry in texts.items():
+            if name not in attributes:
+                there = f"{listed(attributes)}{guess(name, attributes)}"
+                raise InvalidSpecError(f"[presentation.{language}] has {shown(name)}, not {there}")
+            refuse_unknown(f"[presentation.{language}.{name}]", entry, ("title", "text", "labels"))
+            labels = entry.get("labels", {})
+            texts_of = [entry.get("title", ""), entry.get("text", "")]
+            texts_of += [*labels, *labels.values()] if isinstance(labels, Mapping) else [None]
+            if not all(isinstance(text, str) and not _SURROGATE.search(text) for text in texts_of):
+                raise InvalidSpecError(f"[presentation.{language}.{name}] has texts only")
+    return MappingProxyType(dict(presentation))
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a pair, which is not a character and not in UTF-8."""
+
+
+def _with_channel(
+    attribute: Attribute, share: Fraction, stored: Distribution | None
+) -> tuple[Attribute, Metric, Channel]:
+    """An attribute with its mechanism, what its channel has to keep, and the channel."""
+    if stored is not None:
+        attribute, metric = _restored(attribute, stored), _kept(attribute, share)
+        return attribute, metric, channel_of(stored, getattr(attribute.mechanism, "prior", None))
+    attribute, metric = _settled(attribute, share)
+    channel = attribute.mechanism.channel(attribute.size, metric, label=attribute.label)
+    if attribute.mechanism.name not in registry.BUILT_IN:
+        _check_kept(channel, metric, attribute)
+    return attribute, metric, channel
+
+
+def _restored(attribute: Attribute, stored: Distribution) -> Attribute:
+    """An attribute of a survey file with its mechanism, which need not be installed."""
+    said = attribute.only_mechanism or attribute.mechanism
+    name = said.get("name") if isinstance(said, Mapping) else said
+    found: Mechanism
+    if isinstance(name, str) and stored.kind == Table.kind and not registry.is_known(name):
+        found = StoredMechanism(name)
+    else:
+        if isinstance(said, Mapping) and said.get("strategy") == GIVEN:
+            said = {key: value for key, value in said.items() if key != "strategy"}
+        if registry.asks_for_best(said) is not None:
+            raise InvalidSpecError("name the mechanism of the distribution")
+        found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
+        check_stated(said, found)
+        check_kind(found.name, stored, (attribute.size,))
+        check_settings(found, attribute.size)
+        found = found.beside(decimal_of(attribute.epsilon)).restored(stored)
+    registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
+    return replace(attribute, mechanism=found)
+
+
+def _check_designed(name: str, attribute: Attribute) -> None:
+    """Reject an attribute of a survey file without what only a search can find."""
+    if attribute.undecided or not _has_mechanism_data(name, attribute):
+        raise InvalidSpecError(f"attribute {name} is not designed; {_DESIGN_IT}")
 
 
 def _has_mechanism_data(name: str, attribute: Attribute) -> bool:
-    """Whether the mechanism of an attribute is named, with all that a search would find."""
-    only = attribute.only_mechanism
-    said = only or attribute.mechanism
+    """Whether the mechanism is a baseline with all its data; others have a distribution."""
+    said = attribute.mechanism
     try:
         if registry.asks_for_best(said) is not None:
             return False
-        return registry.mechanism(said, ordered=attribute.ordered, only=only).is_designed
+        found = registry.mechanism(said, ordered=attribute.ordered)
+        return found.is_designed and found.name not in registry.BUILT_IN
     except InvalidSpecError as wrong:
         raise InvalidSpecError(f"attribute {name}: {wrong}") from None
 
 
+_ITS_PLACE = "which belongs to private attributes that are randomized alone"
 _DESIGN_IT = "write a spec and design it: Survey.design(spec), metricldp design"
 
 
@@ -316,7 +529,7 @@ def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
     found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
     registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
     registry.check_asked(found.workload, attribute.ordered)
-    found = found.beside(as_written(attribute.epsilon))
+    found = found.beside(decimal_of(attribute.epsilon))
     found = found.settled(attribute.size, kept, ordered=attribute.ordered, label=attribute.label)
     return replace(attribute, mechanism=found), kept
 
@@ -332,15 +545,16 @@ def _kept(attribute: Attribute, share: Fraction) -> Metric:
 
 
 def _check_kept(channel: Channel, metric: Metric, attribute: Attribute) -> None:
-    """Refuse a mechanism from elsewhere that breaks its metric; of long domains certify tells."""
-    few = metric.generating_count(channel.size) <= MAX_PAIRS_CHECKED
-    if not few and not channel.same_ratio_for_all_pairs:
+    """Reject a mechanism from elsewhere that breaks its metric; of long domains certify tells."""
+    needed = metric.to_core(channel.size)
+    if steps(channel.distribution, needed) > MAX_PAIRS_CHECKED:
         return
-    for x, other in channel.proving_pairs(metric):
-        if not at_most_exp(channel.worst_ratio(x, other), metric.distance(x, other)):
+    for pair in prove("", channel.distribution, needed).pairs:
+        if not pair.holds:
             raise InvalidSpecError(
-                f"mechanism {attribute.mechanism} distinguishes {attribute.label(x)} from "
-                f"{attribute.label(other)} better than the metric allows; run check_channel on it"
+                f"mechanism {attribute.mechanism} distinguishes {attribute.label(pair.x)} from "
+                f"{attribute.label(pair.other)} better than the metric allows; run check_channel "
+                "on it"
             )
 
 
@@ -351,7 +565,7 @@ def _with_answered(attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
         found[name] = attribute
         if attribute.optional is not None:
             try:
-                found[answered(name)] = Answered.about(name, attribute)
+                found[response_of(name)] = Answered.about(name, attribute)
             except InvalidSpecError as wrong:
                 raise InvalidSpecError(f"attribute {name}: as optional, {wrong}") from None
     return found

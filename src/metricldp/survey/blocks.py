@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from itertools import product
+from typing import Any, cast
 
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.text import guess, listed, shown
+from metricldp.channels.cells import Cells
 from metricldp.channels.fields import Field
 from metricldp.channels.joint import JointChannel, JointMechanism, Part
+from metricldp.channels.mechanism import Mechanism
+from metricldp.channels.plain_data import plain_data
+from metricldp.channels.stored import channel_of, check_kind
+from metricldp.channels.table import Table
+from metricldp.channels.wound import Wound
 from metricldp.design import registry
+from metricldp.design.cells import MARGINS
+from metricldp.design.plans import checked_prior, said_workload
 from metricldp.metrics import Lp, Metric
+from metricldp.metrics.closed import common_unit
+from metricldp_core import manifest as core
+from metricldp_core import metrics as core_metrics
+from metricldp_core.distributions import SUPPORTED, Distribution
 
 USUAL = "additive"
 """What blurs attributes together where nothing is said."""
@@ -39,6 +53,7 @@ class Block:
         attributes: Mapping[str, Attribute],
         share: Fraction,
         norm: Lp,
+        stored: Distribution | None = None,
     ) -> Block:
         """The block of these attributes, their distances shrunk by the share of a norm."""
         told = f"the joint attributes {', '.join(attributes)}"
@@ -67,6 +82,12 @@ class Block:
             if norm.p > (most := mechanism.largest_norm):
                 what = "joint attributes" if most == 2 else mechanism.name
                 raise InvalidSpecError(f"a survey with {what} has a norm with p up to {most}")
+            if stored is not None:
+                check_kind(mechanism.name, stored, sizes)
+                check_settings(mechanism, math.prod(sizes))
+                mechanism = cast(JointMechanism, mechanism.restored(stored))
+                one = cast(Table | Wound, channel_of(stored, getattr(mechanism, "prior", None)))
+                return cls(tuple(attributes), mechanism, metrics, Cells(sizes, one))
             mechanism = mechanism.decided(attributes)
             channel = mechanism.joined(sizes, metrics, [a.ordered for a in attributes.values()])
         except (CertificateError, InvalidSpecError) as wrong:
@@ -107,8 +128,44 @@ class Block:
         x, other = (tuple(pair[side] for pair in ends) for side in (0, 1))
         return self.mechanism.distance(self.sizes, self.metrics, x, other)
 
+    def core_field(self, attributes: Mapping[str, Attribute]) -> core.Field:
+        """The part of a report as the core has it."""
+        domains = tuple(attribute.domain_of(name) for name, attribute in attributes.items())
+        return core.Field(domains, self.core_metric, self.channel.distribution)
+
+    @cached_property
+    def core_metric(self) -> core_metrics.Metric:
+        """What is guaranteed on cells.
+
+        A baseline without a grid has one distance for all pairs, or one for each number of steps.
+        """
+        grid, size = self.mechanism.grid, math.prod(self.sizes)
+        if grid is not None:
+            return grid.to_core(size)
+        if self.channel.distribution.invariance == "all":
+            return core_metrics.Uniform(size, self.diameter)
+        start = (0,) * len(self.sizes)
+        steps = [step for step in product(*map(range, self.sizes)) if math.gcd(*step) == 1]
+        if self.mechanism.adds_up:
+            steps = [step for step in steps if sum(step) == 1]
+        apart = [self.mechanism.distance(self.sizes, self.metrics, start, step) for step in steps]
+        unit = common_unit(apart)
+        lengths = tuple(int(distance / unit) for distance in apart)
+        return core_metrics.Grid(self.sizes, unit, tuple(steps), lengths)
+
     def to_dict(self) -> dict[str, Any]:
-        return {"attributes": list(self.names), "mechanism": self.mechanism.to_dict()}
+        stored = self.channel.distribution
+        if stored.kind not in SUPPORTED:
+            return {"mechanism": self.mechanism.to_dict()}
+        return {"mechanism": self.mechanism.settings(), "distribution": plain_data(stored)}
+
+
+def check_settings(mechanism: Mechanism, size: int) -> None:
+    """Reject a workload or a prior of a survey file that does not exist or does not fit."""
+    workload = mechanism.workload
+    if not isinstance(workload, str) or workload != MARGINS:
+        said_workload(workload, size)
+    checked_prior(getattr(mechanism, "prior", None), size)
 
 
 def blocks_of(

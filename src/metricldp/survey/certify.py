@@ -1,11 +1,4 @@
-"""Proofs that run: the exact privacy loss of the integers that are shipped, against the metric.
-
-For every pair of values that generates the metric, the worst ratio of report probabilities is a
-fraction of integers, the very integers the sampler compares its coins with; it is compared with
-e^E without rounding (a fraction that would be too long is rounded up, never down). All other pairs
-follow by the triangle inequality, all attributes together by the sum, and nothing that a collector
-does to reports can undo it.
-"""
+"""Certificates: the proof of the core for the integers of a survey, in the data's words."""
 
 from __future__ import annotations
 
@@ -13,16 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
-from metricldp.attributes.answered import label
+import numpy as np
+
+from metricldp.attributes.answered import label, response_of
 from metricldp.basics import markup, text
-from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import at_most_exp, log
-from metricldp.channels import Channel
+from metricldp.channels.memoised import Memoised
 from metricldp.metrics import Metric
-from metricldp.metrics.grid import Grid
+from metricldp.metrics.base import generating_count
+from metricldp.metrics.grid import root_below
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 from metricldp.survey.explain import (
@@ -31,60 +25,35 @@ from metricldp.survey.explain import (
     survey_epsilon,
     weak_guarantees,
 )
+from metricldp_core import verify
+from metricldp_core.metrics import Limit, strictest
 
-_SAME = 1e-12
-"""Losses that differ by no more are the same: machines round the last digits differently."""
-
-
-_CERTAIN = Fraction(1 << (1 << 12))
-"""Stands for the ratio of two values that a report tells apart for certain."""
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two positions, how far the report may tell them apart, and how far it does."""
-
-    x: int
-    other: int
-    allowed: Fraction
-    ratio: Fraction
-    holds: bool
-
-    @property
-    def loss(self) -> float:
-        return log(self.ratio)
+Cell = tuple[int, ...]
+"""A position of each attribute of a group."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """The generating pairs of one attribute."""
+    """The generating pairs of one attribute or group, with the tightest in the data's words."""
 
     attribute: str
     mechanism: str
-    pairs: tuple[Pair, ...]
+    core: verify.Proof
     count: int
-    """How many generating pairs there are; of those that are alike to the channel one is listed."""
     labels: tuple[str, str]
-    """The tightest pair in the data's words."""
-    promised: bool
-    """Whether the distances that the channel keeps imply those that the survey promises."""
-    any_two: Pair | None = None
-    """Of a channel that treats all pairs alike, where the metric does not: the farthest pair, held
-    against the smallest distance. Then any two values are within that: plain epsilon-LDP."""
-    one_report: Pair | None = None
-    """Of a channel that remembers its first blur, for which pairs are held against what all reports
-    of a value may tell together: the tightest pair of what one report by itself may tell."""
+    one_report: verify.Pair | None = None
+    """Of a memoised response, whose pairs are compared with what all reports of a value guarantee
+    together: the tightest pair of a single report."""
 
     @property
     def holds(self) -> bool:
-        """Whether every pair is within its distance, and that is what was promised."""
-        others = [pair for pair in (self.any_two, self.one_report) if pair is not None]
-        return self.promised and all(pair.holds for pair in (*self.pairs, *others))
+        """Whether every pair is within its distance."""
+        return self.core.holds and (self.one_report is None or self.one_report.holds)
 
     @property
-    def tightest(self) -> Pair:
+    def tightest(self) -> verify.Pair:
         """The pair that comes nearest to its limit, or furthest over it."""
-        return tightest(self.pairs)
+        return self.core.tightest
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,11 +72,13 @@ class Certificate:
     together: float = 0.0
     """The largest distance of two respondents."""
     norm: float = 1.0
+    norm_holds: bool = True
+    """Whether the distances of the fields give the norm over attributes."""
 
     @property
     def holds(self) -> bool:
         """Whether every pair of values of every attribute is within its distance."""
-        return all(proof.holds for proof in self.proofs)
+        return self.norm_holds and all(proof.holds for proof in self.proofs)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -124,9 +95,8 @@ class Certificate:
                     "pairs": proof.count,
                     "tightest": list(proof.labels),
                     "loss": proof.tightest.loss,
-                    "allowed": float(proof.tightest.allowed),
+                    "allowed": proof.tightest.limit.allowed,
                     "holds": proof.holds,
-                    "any_two": _plain_data(proof.any_two),
                 }
                 | ({"one_report": _plain_data(proof.one_report)} if proof.one_report else {})
                 for proof in self.proofs
@@ -145,7 +115,7 @@ class Certificate:
     def _rows(self) -> Sequence[tuple[str, ...]]:
         rows = [("attribute", "mechanism", "pairs", "tightest pair", "exact loss", "allowed", "")]
         for proof in self.proofs:
-            numbers = f"{proof.tightest.loss:.9g}", f"{float(proof.tightest.allowed):.9g}"
+            numbers = f"{proof.tightest.loss:.9g}", f"{proof.tightest.limit.allowed:.9g}"
             pair = f"{proof.count:,}", " | ".join(proof.labels)
             rows.append((label(proof.attribute), proof.mechanism, *pair, *numbers, _verdict(proof)))
         return rows
@@ -165,54 +135,59 @@ class Certificate:
         open_ones = [
             f"{name} is a public weight and sent without protection" for name in self.public
         ]
-        plain = [_plain_line(p.attribute, p.any_two) for p in self.proofs if p.any_two]
-        plain += [_one_line(p.attribute, p.one_report) for p in self.proofs if p.one_report]
+        plain = [_one_line(p.attribute, p.one_report) for p in self.proofs if p.one_report]
         weak = [f"warning: {line}" for line in self.warnings]
         return [*plain, *open_ones, *self.missing, pairs, total, verdict, *weak]
 
 
-def _plain_line(name: str, pair: Pair) -> str:
-    epsilon = f"{float(pair.allowed):.9g}"
-    return f"{label(name)}: any two values within {epsilon} (plain {epsilon}-LDP): {_verdict(pair)}"
-
-
-def _one_line(name: str, pair: Pair) -> str:
-    loss, allowed = f"{pair.loss:.9g}", f"{float(pair.allowed):.9g}"
+def _one_line(name: str, pair: verify.Pair) -> str:
+    loss, allowed = f"{pair.loss:.9g}", f"{pair.limit.allowed:.9g}"
     return (
         f"{name}: all reports of one value from one memory together; a single report has a loss "
         f"of {loss}, allowed {allowed}: {_verdict(pair)}"
     )
 
 
-def _verdict(proved: Pair | Proof) -> str:
+def _verdict(proved: verify.Pair | Proof) -> str:
     return "holds" if proved.holds else "BROKEN"
 
 
-def _plain_data(pair: Pair | None) -> dict[str, Any] | None:
+def _plain_data(pair: verify.Pair | None) -> dict[str, Any] | None:
     if pair is None:
         return None
-    return {"loss": pair.loss, "allowed": float(pair.allowed), "holds": pair.holds}
+    return {"loss": pair.loss, "allowed": pair.limit.allowed, "holds": pair.holds}
 
 
 def certify(survey: Agreement) -> Certificate:
+    """Compare the likelihood ratios of the integers in use with the metrics of the survey.
+
+    The core examines the manifest that devices use. Under an Lp norm with p above 1 the manifest
+    has distances times a share, and that the share gives the norm is checked here.
+    """
     proofs = []
-    for name, channel in survey.channels.items():
-        attribute = survey.attributes[name]
-        pairs = prove(channel.lifetime, survey.kept[name])
-        near = tightest(pairs)
-        labels = (attribute.label(near.x), attribute.label(near.other))
-        count = survey.kept[name].generating_count(channel.size)
-        promised = _implies(survey, name)
-        any_two = prove_plain(channel.lifetime, survey.kept[name])
-        said = survey.mechanisms[name]
-        by_one = said.kept_by_one(channel.size, survey.kept[name])
-        alone = None if by_one is None else tightest(prove(channel, by_one))
-        proofs.append(Proof(name, said.name, pairs, count, labels, promised, any_two, alone))
-    proofs += [_joint_proof(survey, block) for block in survey.blocks.values()]
+    for field in survey.client_manifest.fields:
+        if field.point_metric is None or field.distribution is None:
+            continue
+        metric = field.point_metric
+        names = field.name.split("+") if field.name in survey.blocks else [field.name]
+        names = [response_of(field.domains[0].name)] if field.name.endswith("=response") else names
+        if field.name in survey.blocks and survey.blocks[field.name].mechanism.grid is None:
+            block = survey.blocks[field.name]
+            proof, count = _baseline_proof(survey, block), math.comb(math.prod(block.sizes), 2)
+        else:
+            proof, count = (
+                verify.prove(field.name, field.distribution, metric),
+                generating_count(metric),
+            )
+        near = proof.tightest
+        labels = tuple(_label(survey, names, position) for position in (near.x, near.other))
+        one = one_report(survey, field.name) if len(names) == 1 else None
+        mechanism = survey.mechanisms[names[0]].name
+        name = ", ".join(names)
+        proofs.append(Proof(name, mechanism, proof, count, (labels[0], labels[1]), one))
     public = tuple(name for name, a in survey.attributes.items() if a.is_public)
     missing = tuple(
-        f"{name}: no response is at most {shown_epsilon(max(no_response(survey, name).values()))} "
-        "from any value"
+        f"{name}: no response is at most {shown_epsilon(no_response(survey, name))} from any value"
         for name, attribute in survey.attributes.items()
         if attribute.optional is not None
     )
@@ -224,126 +199,69 @@ def certify(survey: Agreement) -> Certificate:
         missing,
         survey_epsilon(survey),
         survey.metric.p,
+        survey.metric.proves(survey.share, survey.parts),
     )
 
 
-def _implies(survey: Agreement, name: str) -> bool:
-    """Whether the metric kept on the grid implies the attribute's promised one, under Lp.
-
-    The kept distances are compared with the attribute's own, shrunk by the share of an Lp metric;
-    of a value that is rounded at random, e^kept with 1 + e. Nothing is taken from where the channel
-    was built.
-    """
-    attribute, kept = survey.attributes[name], survey.kept[name]
-    promised = attribute.distances.scaled(survey.share)
-    if not survey.metric.proves(survey.share, survey.parts):
-        return False
-    implies = kept.keeps_between if attribute.rounded_at_random else kept.within
-    return implies(promised, attribute.size)
+def _label(survey: Agreement, names: Sequence[str], position: int) -> str:
+    """A position, or a cell of several attributes, in the data's words."""
+    parts = []
+    for name in reversed(names):
+        position, x = divmod(position, survey.attributes[name].size)
+        parts.append(survey.attributes[name].label(x))
+    return ", ".join(reversed(parts))
 
 
-def _joint_proof(survey: Agreement, block: Block) -> Proof:
-    """The worst pair of people of each kind, held against what the block keeps for them.
-
-    That must be at most their distance in the plane, which no norm with p up to 2 is below; or, of
-    a channel that treats all people alike, at most the smallest distance of any attribute. Where
-    distances add up, single steps stand for all pairs, and what is kept for one attribute alone
-    must be within its distances.
-    """
-    described = [survey.attributes[name] for name in block.names]
-    again = block.mechanism.about({n: survey.attributes[n] for n in block.names}, survey.share)
-    if again.grid is not None:
-        return _cells_proof(survey, block, again.grid)
-    promised = [attribute.distances.scaled(survey.share) for attribute in described]
-    nearest = min(m.smallest(size) for m, size in zip(promised, block.sizes, strict=True))
-    pairs, people = [], []
-    proves = survey.metric.proves(survey.share, survey.parts)
-    proves &= survey.metric.p <= block.mechanism.largest_norm
-    if block.mechanism.adds_up:
-        margins = block.mechanism.margins(block.sizes, promised)
-        kept = zip(margins, promised, block.sizes, strict=True)
-        proves &= all(margin.within(metric, size) for margin, metric, size in kept)
-    for place, (x, other, ratio) in enumerate(block.channel.worst_pairs()):
-        allowed = block.mechanism.distance(block.sizes, promised, x, other)
-        pairs.append(Pair(place, place, allowed, ratio, at_most_exp(ratio, allowed)))
-        people.append((x, other))
-        apart = [m.distance(*ends) for m, *ends in zip(promised, x, other, strict=True)]
-        alike = block.channel.same_ratio_for_all_pairs
-        proves &= allowed**2 <= (nearest**2 if alike else sum(length**2 for length in apart))
-    labels = _labels(survey, block, people[tightest(tuple(pairs)).x])
-    count, name = math.comb(math.prod(block.sizes), 2), ", ".join(block.names)
-    return Proof(name, block.mechanism.name, tuple(pairs), count, labels, proves)
-
-
-def _labels(
-    survey: Agreement, block: Block, people: tuple[tuple[int, ...], tuple[int, ...]]
-) -> tuple[str, str]:
-    described = [survey.attributes[name] for name in block.names]
-    first, second = (
-        ", ".join(a.label(at) for a, at in zip(described, person, strict=True)) for person in people
-    )
-    return first, second
-
-
-def _cells_proof(survey: Agreement, block: Block, promised: Grid) -> Proof:
-    """The generating pairs of the metric on cells, which is made again from the attributes.
-
-    It is at most the sum of the distances of the attributes, or the root of their squares: a norm
-    with p up to 1 or 2 promises no less. Of pairs at the largest distance, of which a cap makes
-    very many, the ratio of the highest and the deepest level is proof at once where it is within.
-    """
-    holds, pairs, seen = cache(at_most_exp), list[Pair](), False
-    wide, farthest = block.channel.widest_ratio(), promised.diameter(math.prod(block.sizes))
-    below = wide is not None and holds(wide, farthest)
-    for x, other in block.channel.proving_pairs(promised):
-        allowed = promised.distance(x, other)
-        if below and allowed == farthest:
-            assert wide is not None
-            if not seen:
-                pairs.append(Pair(x, other, allowed, wide, holds=True))
-            seen = True
-            continue
-        ratio = block.channel.worst_ratio(promised.cell(x), promised.cell(other))
-        pairs.append(Pair(x, other, allowed, ratio, holds(ratio, allowed)))
-    proves = survey.metric.proves(survey.share, survey.parts)
-    proves &= survey.metric.p <= (2 if promised.straight else 1)
-    near = tightest(tuple(pairs))
-    labels = _labels(survey, block, (promised.cell(near.x), promised.cell(near.other)))
-    count, name = promised.generating_count(math.prod(block.sizes)), ", ".join(block.names)
-    return Proof(name, block.mechanism.name, tuple(pairs), count, labels, proves)
-
-
-def prove(channel: Channel, metric: Metric) -> tuple[Pair, ...]:
-    """The exact worst ratio of every pair that has to be looked at, held against e^E."""
-    holds = cache(at_most_exp)
-    found = []
-    for x, other in channel.proving_pairs(metric):
-        allowed = metric.distance(x, other)
-        try:
-            ratio = channel.worst_ratio(x, other)
-        except CertificateError:  # a report comes from one of the two only
-            found.append(Pair(x, other, allowed, _CERTAIN, False))
-            continue
-        found.append(Pair(x, other, allowed, ratio, holds(ratio, allowed)))
-    return tuple(found)
-
-
-def prove_plain(channel: Channel, metric: Metric) -> Pair | None:
-    """The farthest pair of a channel that treats all alike, held against the smallest distance.
-
-    Nothing where the channel does not, or the metric treats all pairs alike itself.
-    """
-    allowed = metric.smallest(channel.size)
-    if not channel.same_ratio_for_all_pairs or metric.diameter(channel.size) == allowed:
+def one_report(survey: Agreement, name: str) -> verify.Pair | None:
+    """The tightest pair of a single report, if all reports of a value together guarantee less."""
+    channel, kept = survey.channels.get(name), survey.kept.get(name)
+    if not isinstance(channel, Memoised) or kept is None:
         return None
-    x, other = metric.farthest(channel.size)
-    ratio = channel.worst_ratio(x, other)
-    return Pair(x, other, allowed, ratio, at_most_exp(ratio, allowed))
+    alone = survey.mechanisms[name].kept_by_one(channel.size, kept)
+    assert alone is not None
+    metric = alone.to_core(channel.size)
+    # Pairs that are equivalent for the first randomization need not be so for a report.
+    alike = channel.report_invariance == "all"
+    pairs = []
+    for group in [strictest(metric.groups())] if alike else metric.groups():
+        for x, other in islice(group.pairs(True), 1 if alike else None):
+            ratio = channel.report_ratio(x, other)
+            pairs.append(verify.Pair(x, other, group.limit, ratio, group.limit.allows(ratio)))
+    return verify.Proof(name, "", tuple(pairs)).tightest
 
 
-def tightest(pairs: tuple[Pair, ...]) -> Pair:
-    """The first pair with the least room, up to rounding; a broken one comes before all others."""
-    listed = [pair for pair in pairs if not pair.holds] or pairs
-    rooms = [float(pair.allowed) - pair.loss for pair in listed]
-    least = min(rooms) + _SAME
-    return next(pair for pair, room in zip(listed, rooms, strict=True) if room <= least)
+def _baseline_proof(survey: Agreement, block: Block) -> verify.Proof:
+    """The worst pairs of respondents of a joint baseline without a metric on cells.
+
+    A pair is compared with the distance that the baseline states, or with what the attributes imply
+    if that is less.
+    """
+    sizes, alike = block.sizes, block.channel.distribution.invariance == "all"
+    metrics = [survey.attributes[name].distances.scaled(survey.share) for name in block.names]
+    if alike:
+        cells = (0,) * len(sizes), tuple(size - 1 for size in sizes)
+        worst = [(*cells, block.channel.distribution.largest_ratio())]
+    else:
+        worst = cast(Any, block.channel).worst_pairs()
+    pairs = []
+    for x, other, ratio in worst:
+        if alike:
+            implied = min(m.smallest(size) for m, size in zip(metrics, sizes, strict=True))
+        else:
+            implied = _implied(block, metrics, x, other)
+        limit = Limit(min(implied, block.mechanism.distance(sizes, block.metrics, x, other)))
+        first, second = (int(np.ravel_multi_index(cell, sizes)) for cell in (x, other))
+        pairs.append(verify.Pair(first, second, limit, ratio, limit.allows(ratio)))
+    return verify.Proof(block.name, block.mechanism.name, tuple(pairs))
+
+
+def _implied(block: Block, metrics: Sequence[Metric], x: Cell, other: Cell) -> Fraction:
+    """The sum of the distances along each attribute, or the root of the sum of their squares.
+
+    For sums, pairs are single steps, so the distances are those of the steepest line below.
+    """
+    if block.mechanism.adds_up:
+        steps = [m.per_step(size) for m, size in zip(metrics, block.sizes, strict=True)]
+        return sum((s * abs(a - b) for s, a, b in zip(steps, x, other, strict=True)), Fraction(0))
+    apart = [m.distance(a, b) for m, a, b in zip(metrics, x, other, strict=True)]
+    return root_below(sum((length**2 for length in apart), Fraction(0)))

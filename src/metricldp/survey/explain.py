@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import math
 import textwrap
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import ROUND_UP, Context
 from fractions import Fraction
 from typing import Any
 
-from metricldp.attributes.answered import answered
 from metricldp.attributes.base import Attribute
-from metricldp.basics.exact import as_written, ceil_of, exp_bounds, floor_of
 from metricldp.basics.markup import beside
 from metricldp.basics.markup import table as html_table
 from metricldp.basics.text import counted, plain, table
@@ -25,7 +22,9 @@ from metricldp.design.plans import GIVEN
 from metricldp.metrics import Relative
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
-from metricldp.survey.ledger import Entry, kept
+from metricldp_core import guarantee as core
+from metricldp_core.exact import decimal_of
+from metricldp_core.manifest import Field
 
 WEAK_CLOSE = 3
 """Largest epsilon of values that the survey calls close without a warning: e^3 = 20."""
@@ -34,11 +33,8 @@ WEAK_ATTRIBUTE = 10
 WEAK_SURVEY = 20
 """The same of any two respondents: e^20 = 485 million."""
 _WIDTH = 80
-_MOST_NAMES = 5
-_LARGEST_FACTOR = 13
-"""From this epsilon on factors are written as powers of e."""
 
-# Numbers ------------------------------------------------------------------------------------------
+# Numbers: all are those of the core, which writes the sentences that devices show -----------------
 
 
 def rounded_up(number: float, digits: int = 4) -> float:
@@ -47,152 +43,70 @@ def rounded_up(number: float, digits: int = 4) -> float:
 
 
 def factor(epsilon: float | Fraction) -> str:
-    """e^epsilon in three digits, rounded up; above e^13 as a power of e."""
-    if epsilon >= _LARGEST_FACTOR:
-        return f"e^{plain(rounded_up(float(epsilon)))}"
-    ratio = exp_bounds(Fraction(epsilon))[1]
-    above_one = float(ratio - 1)
-    digits = 2 - math.floor(math.log10(above_one if above_one < 0.1 else float(ratio)))
-    digits = min(max(digits, 0), 12)
-    return f"{math.ceil(ratio * 10**digits) / 10**digits:,.{digits}f}"
+    return core.factor(Fraction(epsilon))
 
 
 def times(epsilon: float | Fraction) -> str:
-    return f"at most {factor(epsilon)} times as likely"
+    return core.times(Fraction(epsilon))
 
 
 def shown_epsilon(epsilon: float | Fraction) -> str:
     return plain(rounded_up(float(epsilon)))
 
 
+def _fields(survey: Agreement) -> dict[str, tuple[Field, Field | None, int]]:
+    """Of each private attribute its field, that of its response, and its place in the field."""
+    return {
+        domain.name: (field, response, k)
+        for field, response in core.fields_with_responses(survey.client_manifest)
+        for k, domain in enumerate(field.domains)
+    }
+
+
 def attribute_epsilon(survey: Agreement, name: str) -> Fraction:
     """The largest epsilon between two values of an attribute."""
-    return kept(survey, name).diameter(survey.attributes[name].size) / survey.share
+    field, _, k = _fields(survey)[name]
+    return core.attribute_epsilon(field, k)
 
 
 def group_epsilon(survey: Agreement, group: Block) -> Fraction:
     """The largest epsilon between two respondents in attributes that are randomized jointly."""
-    return group.diameter / survey.share
+    return core.largest_epsilon(_fields(survey)[group.names[0]][0])
 
 
 def survey_epsilon(survey: Agreement) -> float:
     """The largest epsilon between two respondents, comparable with plain epsilon-LDP."""
-    names = [name for name in survey.channels if not survey.attributes[name].asks_whether]
-    if survey.metric.p == 1:
-        parts = [_largest(survey, name) for name in names]
-        return float(sum(parts) + sum(group_epsilon(survey, g) for g in survey.blocks.values()))
-    groups = [float(group_epsilon(survey, group)) for group in survey.blocks.values()]
-    joined = survey.metric.join([*(float(_largest(survey, name)) for name in names), *groups])
-    return joined * (1 - 1e-12)  # without the rounding errors of the norm
+    return float(core.total_epsilon(survey.client_manifest))
 
 
 def _largest(survey: Agreement, name: str) -> Fraction:
     """The largest epsilon between two values, or between a value and no response."""
-    across = attribute_epsilon(survey, name)
-    if survey.attributes[name].optional is None:
-        return across
-    to_middle = Entry(survey).from_none(name) / survey.share
-    response = attribute_epsilon(survey, answered(name))
-    if survey.metric.p == 1:
-        return max(across, to_middle + response)
-    return max(across, Fraction(survey.metric.join([float(to_middle), float(response)])))
+    field, response, k = _fields(survey)[name]
+    across = core.attribute_epsilon(field, k)
+    return across if response is None else max(across, core.no_response(field, response))
 
 
-def no_response(survey: Agreement, name: str) -> dict[str, float]:
-    """Epsilon between no response and two values: the middle of the domain, and the farthest.
-
-    A respondent without a value reports the middle, so the two differ in two fields of a report:
-    the value, and whether there is one.
-    """
-    attribute, response = survey.attributes[name], survey.attributes[answered(name)]
-    end = attribute.values_at(0)[0]
-    if not attribute.rounded_at_random:
-        middle, size = attribute.position(attribute.middle), attribute.size
-        end = attribute.values_at(attribute.distances.farthest_from(middle, size))[0]
-    distances = [0.0, float(attribute.distance(attribute.middle, end))]
-    epsilons = [survey.metric.join([float(response.epsilon), far]) for far in distances]
-    labels = [plain(attribute.middle), plain(end)]
-    if labels[0] == labels[1]:
-        labels = [str(attribute.middle), str(end)]
-    return dict(zip(labels, epsilons, strict=True))
-
-
-# Close values -------------------------------------------------------------------------------------
-
-
-def close_values(
-    survey: Agreement, name: str, across: Fraction | None = None
-) -> tuple[str, Fraction] | None:
-    """The values that the survey calls close, in words, and the largest epsilon between them.
-
-    None if no pair of values has a larger epsilon; `across` is that of any two values.
-    """
-    attribute = survey.attributes[name]
-    metric = attribute.distances
-    across = attribute_epsilon(survey, name) if across is None else across
-    if metric.is_uniform:
-        return None
-    stated, distance = getattr(attribute, "metric", None), close_distance(attribute)
-    if isinstance(stated, Relative):
-        epsilon = _within_ratio(attribute, stated.by)
-        words = f"one {name} as for another that differs by {plain(100 * stated.by)} %"
-    elif distance is not None:
-        epsilon = _within(attribute, distance)
-        words = f"one {name} as for another within {_length(attribute, distance)}"
-    else:
-        words, epsilon = _closest_pair(name, attribute)
-    return (words, epsilon) if epsilon < across else None
+def close_values(survey: Agreement, name: str) -> tuple[str, Fraction] | None:
+    """The values that the survey calls close, in words, and the largest epsilon between them."""
+    field, _, k = _fields(survey)[name]
+    return core.close_values(field, k)
 
 
 def close_distance(attribute: Any) -> Fraction | None:
     """The distance of `within` or `per`, at least one step of an attribute without bins."""
     if not hasattr(attribute, "within") or getattr(attribute, "metric", None) is not None:
         return None
-    distance = as_written(attribute.within or attribute.per)
+    distance = decimal_of(attribute.within or attribute.per)
     return distance if attribute.in_bins else max(distance, attribute.step)
 
 
-def _closest_pair(name: str, attribute: Attribute) -> tuple[str, Fraction]:
-    metric, size = attribute.distances, attribute.size
-    epsilon = metric.smallest(size)
-    if places := metric.sensitive_positions(size):
-        names = [attribute.name_of(place) for place in sorted(places)]
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        return (
-            f"one {name} as for another if one is {', '.join(names[:_MOST_NAMES])}{more}",
-            epsilon,
-        )
-    x, other = map(attribute.name_of, metric.nearest(size))
-    return f"{x} as for {other}, the closest two values", epsilon
-
-
-def _within(attribute: Any, distance: Fraction) -> Fraction:
-    """The largest epsilon of two values that are at most so far apart."""
-    metric, size = attribute.distances, attribute.size
-    if getattr(attribute, "edges", None) is not None:
-        return _largest_reached(attribute, lambda end: end + distance)
-    if attribute.rounded_at_random and attribute.within is None:
-        return Fraction(min(attribute.unit * distance, metric.diameter(size)))
-    steps = distance / attribute.step
-    if attribute.rounded_at_random:
-        return Fraction(metric.distance(0, min(steps, size - 1)))
-    whole = ceil_of(steps) if attribute.in_bins else floor_of(steps)
-    return Fraction(metric.distance(0, min(max(whole, 1), metric.farthest(size)[1])))
-
-
-def _within_ratio(attribute: Attribute, by: float) -> Fraction:
-    """The largest epsilon of two values of which one is larger by a share of the other."""
-    return _largest_reached(attribute, lambda end: end * (1 + as_written(by)))
-
-
-def _largest_reached(attribute: Attribute, reach: Callable[[Fraction], Fraction]) -> Fraction:
-    """The largest epsilon of two values of which the larger is at most reach(the smaller)."""
-    ends = [attribute.values_at(position) for position in range(attribute.size)]
-    lows = [as_written(float(low)) for low, _ in ends]
-    # Bins are left-closed: a value stays below the upper edge of its bin.
-    find = bisect_left if attribute.in_bins else bisect_right
-    last = (find(lows, reach(as_written(float(high)))) - 1 for _, high in ends)
-    return max(attribute.distances.distance(x, other) for x, other in enumerate(last))
+def _epsilon(field: Field, k: int, **close: Fraction) -> Fraction:
+    """The largest epsilon of two values of attribute k that are close in another sense."""
+    texts: dict[str, Any] = {"within": None, "ratio": None}
+    texts |= {key: str(value) for key, value in close.items()}
+    domains = list(field.domains)
+    domains[k] = replace(domains[k], **texts)
+    return core.close_epsilon(replace(field, domains=tuple(domains)), k)
 
 
 def _length(attribute: Attribute, distance: float | Fraction) -> str:
@@ -344,7 +258,7 @@ def explain(
     for name, attribute in survey.asked.items():
         if attribute.public_ends is not None:
             title = f"{name}: a public weight from {' to '.join(map(plain, attribute.public_ends))}"
-            sections.append(Section(title, "It is sent without protection."))
+            sections.append(Section(title, core.PUBLIC))
             continue
         section = _section(survey, name)
         sections.append(section)
@@ -395,24 +309,9 @@ def _described(attribute: Attribute) -> str:
     return attribute.describe() + (", optional" if attribute.optional is not None else "")
 
 
-def guarantee(survey: Agreement, name: str, across: Fraction | None = None) -> str:
-    """The guarantee of one attribute in one or two sentences.
-
-    `across` is the epsilon of any two values, by default the one that the mechanism guarantees.
-    """
-    across = attribute_epsilon(survey, name) if across is None else across
-    close = close_values(survey, name, across)
-    if close is None:
-        text = f"A report is {times(across)} for one {name} as for another."
-    else:
-        text = (
-            f"A report is {times(close[1])} for {close[0]}, and at most {factor(across)} times "
-            "for any two."
-        )
-    if survey.attributes[name].optional is not None:
-        largest = max(no_response(survey, name).values())
-        text += f" It is {times(largest)} for a value as for no response."
-    return text
+def guarantee(survey: Agreement, name: str) -> str:
+    """The guarantee of one attribute in one to three sentences."""
+    return core.field_guarantee(*_fields(survey)[name])
 
 
 def _section(survey: Agreement, name: str) -> Section:
@@ -431,13 +330,14 @@ def _pairs(survey: Agreement, name: str) -> Iterator[tuple[str, float]]:
     metric, size, across = attribute.distances, attribute.size, attribute_epsilon(survey, name)
     stated = getattr(attribute, "metric", None)
     rows: list[tuple[str, float | Fraction]] = []
+    field, _, k = _fields(survey)[name]
     if isinstance(stated, Relative) and not metric.is_uniform:
         percent = plain(100 * stated.by)
-        rows.append((f"one larger by {percent} %", _within_ratio(attribute, stated.by)))
-        rows.append(("one twice the other", _within_ratio(attribute, 1)))
+        rows.append((f"one larger by {percent} %", _epsilon(field, k, ratio=decimal_of(stated.by))))
+        rows.append(("one twice the other", _epsilon(field, k, ratio=Fraction(1))))
     elif close_distance(attribute) is not None and not metric.is_uniform:
         lengths = _example_lengths(attribute)
-        rows += [(f"within {_length(attribute, d)}", _within(attribute, d)) for d in lengths]
+        rows += [(f"within {_length(attribute, d)}", _epsilon(field, k, within=d)) for d in lengths]
     elif (close := close_values(survey, name)) is not None:
         rows.append((close[0].replace(" as for ", " and "), close[1]))
     if not metric.is_uniform:
@@ -446,14 +346,12 @@ def _pairs(survey: Agreement, name: str) -> Iterator[tuple[str, float]]:
     rows.append(("any two" if metric.is_uniform else f"any two ({farthest})", across))
     yield from ((label, min(float(epsilon), float(across))) for label, epsilon in rows)
     if attribute.optional is not None:
-        (middle, near), (end, far) = no_response(survey, name).items()
-        yield f"no response and {middle}, the middle", near
-        yield f"no response and {end}", far
+        yield "a value and no response", float(no_response(survey, name))
 
 
 def _example_lengths(attribute: Any) -> list[Fraction]:
     """One step, the distance of `within` or `per`, twice that, and a third of the domain."""
-    unit = as_written(attribute.within or attribute.per)
+    unit = decimal_of(attribute.within or attribute.per)
     if getattr(attribute, "edges", None) is not None:
         return [unit, 2 * unit]
     step, size = attribute.step, attribute.size
@@ -465,7 +363,7 @@ def _notes(survey: Agreement, name: str) -> Iterator[str]:
     attribute: Any = survey.attributes[name]
     mechanism, metric, size = survey.mechanisms[name], attribute.distances, attribute.size
     across = attribute_epsilon(survey, name)
-    if across < metric.diameter(size):
+    if rounded_up(float(across)) < rounded_up(float(metric.diameter(size))):
         yield (
             f"The mechanism guarantees more than the metric: epsilon {shown_epsilon(across)} for "
             "any two values."
@@ -508,14 +406,6 @@ def _bins_note(attribute: Any) -> str:
     )
 
 
-def group_guarantee(survey: Agreement, group: Block) -> str:
-    """The guarantee of a group of attributes that are randomized jointly, in a sentence."""
-    return (
-        f"A report is {times(group_epsilon(survey, group))} for one respondent as for another who "
-        "differs in these attributes alone."
-    )
-
-
 def _group_section(survey: Agreement, group: Block) -> Section:
     grid = group.mechanism.grid
     names = " and ".join(group.names)
@@ -535,7 +425,9 @@ def _group_section(survey: Agreement, group: Block) -> Section:
             f"Locations within an ellipse with the radii {' and '.join(lengths)} have a factor of "
             f"at most {factor(step)}, up to twice as far apart {factor(2 * step)}, and so on."
         ]
-    return Section(title, group_guarantee(survey, group), (), tuple(notes))
+    return Section(
+        title, core.group_guarantee(_fields(survey)[group.names[0]][0]), (), tuple(notes)
+    )
 
 
 def _together(survey: Agreement, private: int) -> str:
@@ -557,6 +449,13 @@ def _together(survey: Agreement, private: int) -> str:
         "plain epsilon-LDP). Correlated attributes reveal information about each other, within "
         f"this bound.{norm} {again}"
     )
+
+
+def no_response(survey: Agreement, name: str) -> Fraction:
+    """The largest epsilon between a value and no response."""
+    field, response, _ = _fields(survey)[name]
+    assert response is not None
+    return core.no_response(field, response)
 
 
 def _remembers(survey: Agreement, name: str) -> bool:
@@ -587,7 +486,7 @@ def _entry(
         "notes": list(section.notes),
     }
     if attribute.optional is not None:
-        entry["no_response"] = no_response(survey, name)
+        entry["no_response"] = float(no_response(survey, name))
     return entry if error is None else {**entry, "expected_error": dict(error)}
 
 

@@ -13,14 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from metricldp.attributes.answered import answered, label
+from metricldp.attributes.answered import label, response_of
 from metricldp.attributes.base import Attribute
-from metricldp.basics.checks import is_line
 from metricldp.basics.errors import InvalidSpecError, InvalidValueError, QueryError
 from metricldp.basics.text import counted, guess, listed, shown, table
 from metricldp.metrics import Metric, added
 from metricldp.survey import files
 from metricldp.survey.agreement import Agreement
+from metricldp_core.canonical import is_line
 
 FORMAT = 1
 """The version of ledger files."""
@@ -157,7 +157,7 @@ class Accountant:
             x, other = (None if word == "no" else word for word in (x, other))
         try:
             parts = [k * e.distance(attribute, x, other) for e, k in self._times(attribute)]
-            whether = answered(attribute)
+            whether = response_of(attribute)
             parts += [entry.distance(whether, x, other) for entry in self._with(whether)]
         except InvalidValueError as wrong:
             raise QueryError(f"{attribute} {wrong.why}") from None
@@ -197,7 +197,7 @@ class Accountant:
         so distances are added pair by pair only for required attributes. Every report reveals
         anew whether there is a response, also one without a new value.
         """
-        size, whether = self.attributes[name].size, answered(name)
+        size, whether = self.attributes[name].size, response_of(name)
         always = [
             e.metric(name).scaled(Fraction(k)) for e, k in entries if k and whether not in e.called
         ]
@@ -434,7 +434,7 @@ def _called(name: str, names: Mapping[str, str], survey: Agreement) -> str:
     """The name of an attribute in the accountant; that of its presence follows it."""
     source = survey.attributes[name].source(name)
     called = names.get(source, source)
-    return called if source == name else answered(called)
+    return called if source == name else response_of(called)
 
 
 def _number(epsilon: Fraction) -> str:

@@ -11,9 +11,8 @@ from typing import Any, Self
 import numpy as np
 
 from metricldp.attributes.base import Attribute
-from metricldp.attributes.continuous import STOCHASTIC, AutoBins
+from metricldp.attributes.continuous import AutoBins
 from metricldp.attributes.kinds import from_dict
-from metricldp.attributes.rounded import RoundedContinuous
 from metricldp.basics.checks import refuse_unknown
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import listed, shown
@@ -21,7 +20,7 @@ from metricldp.channels.mechanism import Mechanism
 from metricldp.design.workloads import Workload
 from metricldp.metrics import Lp
 from metricldp.survey import files
-from metricldp.survey.agreement import check_attributes
+from metricldp.survey.agreement import attribute_tables, check_attributes
 from metricldp.survey.blocks import USUAL, blocks_of, joint_from
 
 _KEYS = ("metric", "attributes", "joint", "together")
@@ -90,7 +89,7 @@ class SurveySpec:
         attributes = attribute_tables(data)
         metric = data.get("metric")
         return cls(
-            {name: _attribute(name, entry) for name, entry in attributes.items()},
+            {name: from_dict(dict(entry), name) for name, entry in attributes.items()},
             metric=None if metric is None else Lp.from_dict(metric),
             joint=joint_from(data["joint"]) if "joint" in data else None,
             together=data.get("together"),
@@ -127,44 +126,9 @@ class SurveySpec:
         return f"<SurveySpec of {listed(self.attributes)}>"
 
 
-def attribute_tables(data: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The tables [attributes.NAME] of a file."""
-    attributes = data.get("attributes")
-    if not isinstance(attributes, Mapping) or not attributes:
-        raise InvalidSpecError("a table [attributes.NAME] is needed for each attribute")
-    for name, entry in attributes.items():
-        if not isinstance(entry, Mapping):
-            raise InvalidSpecError(f"attribute {name} must be a table, not {shown(entry)}")
-    return dict(attributes)
-
-
-def _attribute(name: str, entry: Mapping[str, Any]) -> Attribute:
-    """An attribute of a spec file; one that is rounded stochastically has its own internal kind."""
-    rest = dict(entry)
-    if rest.get("kind") == RoundedContinuous.kind:
-        raise InvalidSpecError(
-            f'attribute {name}: write kind = "continuous", rounding = "{STOCHASTIC}" for kind '
-            f'"{RoundedContinuous.kind}"'
-        )
-    if rest.get("kind") == "continuous" and "rounding" in rest:
-        rounding = rest.pop("rounding")
-        if rounding != STOCHASTIC:
-            raise InvalidSpecError(
-                f'attribute {name}: rounding is "{STOCHASTIC}" or left out, not {shown(rounding)}'
-            )
-        if "points" not in rest:
-            raise InvalidSpecError(
-                f"attribute {name}: rounding needs points, the number of points of the grid"
-            )
-        rest["kind"] = RoundedContinuous.kind
-    return from_dict(rest, name)
-
-
 def _entry(attribute: Attribute) -> dict[str, Any]:
     entry = attribute.to_dict()
     metric = entry.pop("metric", None)
-    if entry["kind"] == RoundedContinuous.kind:
-        entry |= {"kind": "continuous", "rounding": STOCHASTIC}
     if isinstance(entry.get("bins"), AutoBins):
         entry["bins"] = _plain(entry["bins"].to_dict())
     if attribute.mechanism not in ("auto", attribute.only_mechanism):

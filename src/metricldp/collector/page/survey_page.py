@@ -34,6 +34,7 @@ from metricldp.estimate.request import Count, Fraction, Mean, Request, run
 from metricldp.estimate.table import EstimateTable, listed_words
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.explain import PREFACE, Section, explain, factor, shown_epsilon
+from metricldp_core.guarantee import sentences
 
 if TYPE_CHECKING:
     import jinja2
@@ -151,13 +152,24 @@ def survey_page(tally: Tally, status: Status, pairs: Pairs) -> tuple[int, str]:
         over_time=over_time,
         outcomes=_outcomes(status),
         guarantee=_explanation(survey),
+        together=_sentences(survey.client_manifest)[-1],
         preface=PREFACE,
+        presentations=_presentations(status),
         pairs=_pairs,
     )
     return (400 if error else 200), page
 
 
-_explanation = lru_cache(maxsize=64)(explain)
+_explanation, _sentences = lru_cache(maxsize=64)(explain), lru_cache(maxsize=64)(sentences)
+_MOST_PRESENTATIONS = 5
+
+
+def _presentations(status: Status) -> list[tuple[str, str]]:
+    """Digests of the presentation, the latest ones first, each with the time of its first use."""
+    return [
+        (f"{datetime.fromtimestamp(second, UTC):%d %b %Y %H:%M}", digest)
+        for second, digest in status.presentations[: -_MOST_PRESENTATIONS - 1 : -1]
+    ]
 
 
 def _pairs(section: Section) -> TextTable:

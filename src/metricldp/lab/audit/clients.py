@@ -23,8 +23,8 @@ from metricldp.basics.numbers import is_number
 from metricldp.basics.text import counted, shown
 from metricldp.basics.writing import scratch, why_not
 from metricldp.lab.audit.design import Person
-from metricldp.reports.device import Device
 from metricldp.survey.agreement import Agreement
+from metricldp_core.device import Device
 
 Encoder = Callable[[Person], bytes]
 Reports = list[bytes | None]
@@ -193,10 +193,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def client_of(survey: Agreement, encoder: Any, clip: bool) -> Client:
     """The package's own device where nothing else is said."""
     if encoder is None:
-        device = Device(survey)
+        manifest = survey.client_manifest
         return Function(
-            lambda person: device.report(person, randomness=None, clip=clip),
-            "metricldp's own device",
+            lambda person: Device(manifest).report(person, clip=clip), "metricldp's own device"
         )
     if hasattr(encoder, "reports"):
         client: Client = encoder

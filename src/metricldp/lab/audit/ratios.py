@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.basics.exact import log
 from metricldp.channels.base import Channel
 from metricldp.channels.fields import Column
-from metricldp.coins.draws import FRACTION_BITS
 from metricldp.lab.audit.design import Design, Pair, Rows
 from metricldp.lab.audit.sample import Counts, Features, Sample
 from metricldp.lab.audit.trials import Family, Floats, Prospect, from_odds, promising
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
+from metricldp_core.exact import log_of
+from metricldp_core.random_words import FRACTION_BITS
 
 _FEW_BITS = 14
 """A field of so many bits has few reports: the law of each is worked out once."""
@@ -267,5 +267,5 @@ Probability = Callable[[int, Column], Fraction]
 
 def _log_ratio(p: Fraction, q: Fraction) -> float:
     if p > 0 and q > 0:
-        return log(p / q) if p >= q else -log(q / p)
+        return log_of(p / q) if p >= q else -log_of(q / p)
     return _CERTAIN * ((p > 0) - (q > 0))

@@ -16,11 +16,11 @@ from functools import cache
 from typing import ClassVar
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import ONE, exp_bounds, floor_of
 from metricldp.channels import Channel
 from metricldp.channels.mechanism import Label, Mechanism
 from metricldp.channels.table import Table
 from metricldp.metrics import Metric
+from metricldp_core.exact import WORD, exp_bounds, floor_of
 
 MOST_POSITIONS = 1024
 _LEAST = 1 << 32
@@ -30,7 +30,7 @@ _LEAST = 1 << 32
 @cache
 def _height(distance: Fraction) -> int:
     """e^(-distance/2) over 2^128, rounded down; beyond 128 it is too small to matter."""
-    return floor_of(exp_bounds(-min(distance, Fraction(128)) / 2)[0] * (ONE * ONE))
+    return floor_of(exp_bounds(-min(distance, Fraction(128)) / 2)[0] * (WORD * WORD))
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,8 +58,8 @@ class Condensed(Mechanism):
         for x, steps in enumerate(apart):
             heights = [height[depth] for depth in steps]
             total = sum(heights)
-            row = [max(_LEAST, ONE * one // total) for one in heights]
-            row[x] += ONE - sum(row)
+            row = [max(_LEAST, WORD * one // total) for one in heights]
+            row[x] += WORD - sum(row)
             rows.append(row)
         return Table.of(rows)
 

@@ -43,13 +43,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import shortened
 from metricldp.channels import Column, Floats, Integers, Number
-from metricldp.channels.geometric import Geometric, power_above
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
+from metricldp.channels.plain_data import noise_data
 from metricldp.coins.noise import GeometricNoise
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp.lab.peers.distribution import Baseline
+from metricldp_core import distributions as core
+from metricldp_core.exact import product
+from metricldp_core.random_words import Words
 
 MOST_CORNERS = 1 << 16
 """A report holds a number for each."""
@@ -60,7 +62,7 @@ _FAR = 45
 
 
 @dataclass(frozen=True)
-class Faces(JointChannel):
+class Faces(Baseline, JointChannel):
     """For every corner of the grid but the last, whether a person is at or below it, with noise."""
 
     sizes: Sizes
@@ -94,7 +96,7 @@ class Faces(JointChannel):
         return math.ceil(_FAR * sum(nodes))
 
     def law(self) -> dict[str, Any]:
-        noises = [noise.law() for noise in self.noises]
+        noises = [noise_data(noise) for noise in self._distributions]
         sizes = {"sizes": list(self.sizes), "reach": self.reach}
         return {"law": self.mechanism, **sizes, "noises": noises}
 
@@ -123,13 +125,13 @@ class Faces(JointChannel):
             for (part, field), row in zip(self.fields.items(), rows[:-1], strict=True)
         }
 
-    def draw(self, positions: Sequence[int], tape: Tape) -> tuple[int, ...]:
+    def draw(self, positions: Sequence[int], words: Words) -> tuple[int, ...]:
         below = np.zeros((1, *self.sizes), dtype=np.int64)
         corner: tuple[Any, ...] = (0, *(slice(x, None) for x in positions))
         below[corner] = 1
-        for d, noise in enumerate(self.noises):
+        for d, noise in enumerate(self._distributions):
             shape = (1, *(size - (e == d) for e, size in enumerate(self.sizes)))
-            drawn = [noise.draw(tape, _UNBOUNDED) for _ in range(math.prod(shape))]
+            drawn = [noise.noise(words) for _ in range(math.prod(shape))]
             self._add(below, d, np.array(drawn, dtype=np.int64).reshape(shape))
         found = np.clip(below + self.reach, 0, 2 * self.reach + 1)
         return tuple(found.reshape(-1)[:-1].tolist())
@@ -148,21 +150,15 @@ class Faces(JointChannel):
 
     def worst_ratio(self, x: People, other: People) -> Fraction:
         """At most so much: what the partner of a vector of noise costs, step by step."""
-        found = Fraction(1)
-        for d, (a, b) in enumerate(zip(x, other, strict=True)):
-            costs = power_above(self._worst[d], _others(self.sizes, d) * abs(a - b))
-            found = shortened(found * costs)
-        return found
+        return product(
+            self._distributions[d].upper_ratio(_others(self.sizes, d) * abs(a - b))
+            for d, (a, b) in enumerate(zip(x, other, strict=True))
+        )
 
     @cached_property
-    def _worst(self) -> list[Fraction]:
-        """How far one step of a noise changes its chances, for each attribute's faces."""
-        found = []
-        for noise in self.noises:
-            size = 4 * (noise.length + 2)  # so wide that nothing is clipped near the middle
-            channel = Geometric(size, 0.0, noise)
-            found.append(channel.worst_ratio(size // 2, size // 2 + 1))
-        return found
+    def _distributions(self) -> list[core.Geometric]:
+        """The noise of each attribute's nodes, as a device draws it."""
+        return [core.Geometric(_UNBOUNDED, n.zero, n.digits, n.block) for n in self.noises]
 
     def worst_pairs(self) -> Iterator[tuple[People, People, Fraction]]:
         """A step along each attribute; all other pairs are sums of such steps."""

@@ -21,12 +21,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp.basics.exact import ONE
 from metricldp.channels import Column, Floats, Integers
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
 from metricldp.lab.peers.walsh import SignChannel, odd, transform
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Hadamard(SignChannel):
         report = np.where(odd(rows & drawn) != keep, drawn, drawn ^ (rows & -rows))
         return report.astype(self.field.dtype)
 
-    def blur(self, position: int, tape: Tape) -> int:
-        keep, drawn, row = tape.toss(self.keep), tape.uniform(self.outputs), position + 1
+    def blur(self, position: int, words: Words) -> int:
+        keep, drawn, row = words.below(self.keep), words.uniform(self.outputs), position + 1
         return drawn ^ (row & -row) * bool(_agrees(row, drawn) != keep)
 
     def coefficients(self, functions: Floats) -> Floats:
@@ -77,8 +77,8 @@ class Hadamard(SignChannel):
         return np.asarray(found + (rows[0] - found.sum(axis=0)) / self.size)
 
     def probability(self, x: int, report: Column) -> Fraction:
-        half = self.keep if _agrees(x + 1, int(report)) else ONE - self.keep
-        return Fraction(2 * half, self.outputs * ONE)
+        half = self.keep if _agrees(x + 1, int(report)) else WORD - self.keep
+        return Fraction(2 * half, self.outputs * WORD)
 
 
 def _agrees(row: int, report: int) -> bool:

@@ -36,14 +36,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import ONE, exp_bounds
 from metricldp.channels import Column, Floats, Integers, NumberChannel, Response
+from metricldp.channels.plain_data import word
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
 from metricldp.lab.peers.supports import Supports
+from metricldp_core.exact import WORD, exp_bounds
+from metricldp_core.random_words import Words
 
 _LARGEST = 1 << 63
 """Reports are integers below this."""
@@ -91,7 +91,7 @@ class LocalHashing(Supports, NumberChannel):
 
     def law(self) -> dict[str, Any]:
         found = {"law": self.mechanism, "size": self.size, "prime": self.prime}
-        return {**found, "buckets": self.buckets, "keep": hexadecimal(self.keep)}
+        return {**found, "buckets": self.buckets, "keep": word(self.keep)}
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         drawn = uniform(randomness, self.prime**3, len(positions)).astype(np.uint64)
@@ -99,9 +99,11 @@ class LocalHashing(Supports, NumberChannel):
         blurred = self.response.encode(buckets.astype(np.int64), randomness)
         return (drawn * np.uint64(self.buckets) + blurred).astype(self.field.dtype)
 
-    def blur(self, position: int, tape: Tape) -> int:
-        drawn = tape.uniform(self.prime**3)
-        return drawn * self.buckets + self.response.blur(self._hashed(drawn, position), tape)
+    def blur(self, position: int, words: Words) -> int:
+        drawn = words.uniform(self.prime**3)
+        return drawn * self.buckets + self.response.distribution.draw(
+            self._hashed(drawn, position), words
+        )
 
     def _hashed(self, polynomial: Any, x: Any) -> Any:
         """The bucket of one value or of many under one polynomial or many; no step reaches P^3."""
@@ -127,7 +129,7 @@ class LocalHashing(Supports, NumberChannel):
     @cached_property
     def moments_of_supports(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """p, d, p C and (p - q) T + q C."""
-        p, q = Fraction(self.keep, ONE), Fraction(ONE - self.keep, ONE * (self.buckets - 1))
+        p, q = Fraction(self.keep, WORD), Fraction(WORD - self.keep, WORD * (self.buckets - 1))
         fewer, more = divmod(self.prime, self.buckets)
         sizes = {fewer + 1: more, fewer: self.buckets - more}
         pair, triple = (
@@ -148,7 +150,7 @@ class LocalHashing(Supports, NumberChannel):
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """That of two buckets: for any two values some polynomial tells them apart."""
-        return Fraction(1) if x == other else self.response.worst_ratio(0, 1)
+        return Fraction(1) if x == other else self.response.distribution.ratio(0, 1)
 
     def probability(self, x: int, report: Column) -> Fraction:
         polynomial, bucket = divmod(int(report), self.buckets)

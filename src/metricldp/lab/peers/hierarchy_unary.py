@@ -30,16 +30,17 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.canonical import hexadecimal
-from metricldp.basics.exact import ONE
 from metricldp.channels import Channel, Column, Floats, Integers
 from metricldp.channels.base import farthest
 from metricldp.channels.fields import Bytes, Mask, read_number, write_number
+from metricldp.channels.plain_data import word
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp.lab.peers.distribution import Baseline
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.unary import UnaryOptimised
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class LevelBits(Bytes):
 
 
 @dataclass(frozen=True)
-class UnaryHierarchy(Tree, Channel):
+class UnaryHierarchy(Baseline, Tree, Channel):
     """Bits of the nodes of one level; q is other / 2^64.
 
     Features: the constant 1, then of every node the bit, or 0 where another level was drawn.
@@ -97,7 +98,7 @@ class UnaryHierarchy(Tree, Channel):
 
     mechanism: ClassVar[str] = "hierarchy-unary"
     constant: ClassVar[bool] = True
-    same_ratio_for_all_pairs: ClassVar[bool] = True
+    same_ratio_for_all_pairs = True
     two_values: ClassVar[tuple[int, int] | None] = (0, 1)
 
     @classmethod
@@ -108,7 +109,7 @@ class UnaryHierarchy(Tree, Channel):
 
     @cached_property
     def oracles(self) -> list[UnaryOptimised]:
-        return [UnaryOptimised.with_integers(n, ONE // 2, self.other) for n in self.counts]
+        return [UnaryOptimised.with_integers(n, WORD // 2, self.other) for n in self.counts]
 
     @cached_property
     def field(self) -> LevelBits:
@@ -116,7 +117,7 @@ class UnaryHierarchy(Tree, Channel):
 
     def law(self) -> dict[str, Any]:
         tree = {"counts": self.counts, "widths": self.widths}
-        return {"law": "level-bits", "size": self.size, "other": hexadecimal(self.other), **tree}
+        return {"law": "level-bits", "size": self.size, "other": word(self.other), **tree}
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         levels = uniform(randomness, len(self.counts), len(positions))
@@ -128,9 +129,9 @@ class UnaryHierarchy(Tree, Channel):
             )
         return column
 
-    def blur(self, position: int, tape: Tape) -> int:
-        level = tape.uniform(len(self.counts))
-        bits = self.oracles[level].blur(position // self.widths[level], tape)
+    def blur(self, position: int, words: Words) -> int:
+        level = words.uniform(len(self.counts))
+        bits = self.oracles[level].distribution.draw(position // self.widths[level], words)
         return bits | level << self.size
 
     @property
@@ -160,7 +161,7 @@ class UnaryHierarchy(Tree, Channel):
     @cached_property
     def _scale(self) -> float:
         """L/(p - q)."""
-        return float(len(self.counts) / Fraction(ONE // 2 - self.other, ONE))
+        return float(len(self.counts) / Fraction(WORD // 2 - self.other, WORD))
 
     def coefficients(self, functions: Floats) -> Floats:
         written = self.write(np.asarray(functions, dtype=np.float64))
@@ -193,7 +194,7 @@ class UnaryHierarchy(Tree, Channel):
         return max(farthest(weights[0], np.stack([level, 0 * level])) for level in levels)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
-        return self.oracles[-1].worst_ratio(x, other)
+        return self.oracles[-1].distribution.ratio(x, other)
 
     def probability(self, x: int, report: Column) -> Fraction:
         level = int(self.field.level(report[None])[0])

@@ -42,15 +42,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.basics.canonical import hexadecimal
-from metricldp.basics.exact import ONE, log
 from metricldp.channels import Column, Floats, Integers, Number, Response
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
+from metricldp.channels.plain_data import word
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp.lab.peers.distribution import Baseline
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.walsh import odd, power_of_two, transform
+from metricldp_core.exact import WORD, log_of
+from metricldp_core.random_words import Words
 
 SIGN = "sign"
 """The column of the blurred sign: 0 for +1, 1 for -1."""
@@ -96,7 +97,7 @@ class Nodes(Tree):
 
 
 @dataclass(frozen=True)
-class Boxes(JointChannel):
+class Boxes(Baseline, JointChannel):
     """What HIO is whatever the oracle: trees, and boxes of nodes that add up to a range.
 
     One epsilon between any two people, whatever all their attributes are.
@@ -106,7 +107,7 @@ class Boxes(JointChannel):
     branchings: Sizes
     """Children of each node, by attribute; categories have no order, so as many as there are."""
 
-    same_ratio_for_all_pairs: ClassVar[bool] = True
+    same_ratio_for_all_pairs = True
 
     @cached_property
     def trees(self) -> tuple[Nodes, ...]:
@@ -153,7 +154,7 @@ class HadamardBoxes(Boxes):
     @cached_property
     def kappa(self) -> float:
         """1 / (2p - 1), of the integers in use."""
-        return float(Fraction(ONE, 2 * self.keep - ONE))
+        return float(Fraction(WORD, 2 * self.keep - WORD))
 
     @cached_property
     def fields(self) -> Mapping[Part, Number]:
@@ -161,7 +162,7 @@ class HadamardBoxes(Boxes):
         return dict(zip([*range(len(codes)), SIGN], [*codes, Number(2)], strict=True))
 
     def law(self) -> dict[str, Any]:
-        return {**super().law(), "keep": hexadecimal(self.keep)}
+        return {**super().law(), "keep": word(self.keep)}
 
     def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         """Levels and indices at random, the sign that belongs to them, blurred."""
@@ -176,14 +177,14 @@ class HadamardBoxes(Boxes):
             columns[d] = (np.array(tree.starts)[level] + index).astype(self.fields[d].dtype)
         return {**columns, SIGN: self.sign.encode(sign, randomness)}
 
-    def draw(self, positions: Sequence[int], tape: Tape) -> list[int]:
+    def draw(self, positions: Sequence[int], words: Words) -> list[int]:
         codes, sign = [], 0
         for tree, position in zip(self.trees, positions, strict=True):
-            level = tape.uniform(len(tree.levels))
-            index = tape.integer(tree.digits[level])
+            level = words.uniform(len(tree.levels))
+            index = words.bits(tree.digits[level])
             sign ^= (index & position // tree.levels[level]).bit_count() & 1
             codes.append(tree.starts[level] + index)
-        return [*codes, self.sign.blur(sign, tape)]
+        return [*codes, self.sign.distribution.draw(sign, words)]
 
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
         mass, true = Fraction(1), 0
@@ -206,7 +207,7 @@ class HadamardBoxes(Boxes):
             shape = [count, *(tree.size if k == d else 1 for k in range(ways))]
             sign = sign ^ odd(index[:, None] & nodes).reshape(shape)
             level_law += np.log(len(tree.levels) << np.array(tree.digits)[level])
-        kept, other = (log(self.sign.probability(0, np.asarray(y))) for y in (0, 1))
+        kept, other = (log_of(self.sign.probability(0, np.asarray(y))) for y in (0, 1))
         return np.asarray(np.where(sign, other, kept) - level_law.reshape(-1, *[1] * ways))
 
     def worst_ratio(self, x: People, other: People) -> Fraction:
@@ -215,7 +216,7 @@ class HadamardBoxes(Boxes):
         Levels and indices have the same law for everybody. People who differ in an attribute have
         different nodes at its last level, and two columns of a Hadamard matrix differ somewhere.
         """
-        return self.sign.worst_ratio(0, int(x != other))
+        return self.sign.distribution.ratio(0, int(x != other))
 
     def weights(self, functions: Functions) -> list[list[Floats]]:
         pairs = zip(self.trees, functions, strict=True)

@@ -38,9 +38,9 @@ from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.channels.joint import Columns, Functions, Part, People, Sizes, Term
 from metricldp.coins.draws import uniform
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
 from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hio import Boxes, products
+from metricldp_core.random_words import Words
 
 BOX = "box"
 """The column of the hashed box."""
@@ -78,9 +78,9 @@ class HashedBoxes(Boxes):
             columns[d] = level.astype(self.fields[d].dtype)
         return {**columns, BOX: self.oracle.encode(box, randomness)}
 
-    def draw(self, positions: Sequence[int], tape: Tape) -> list[int]:
-        levels = [tape.uniform(len(tree.levels)) for tree in self.trees]
-        return [*levels, self.oracle.blur(self._box(levels, positions), tape)]
+    def draw(self, positions: Sequence[int], words: Words) -> list[int]:
+        levels = [words.uniform(len(tree.levels)) for tree in self.trees]
+        return [*levels, self.oracle.blur(self._box(levels, positions), words)]
 
     def _box(self, levels: Sequence[int], positions: Sequence[int]) -> int:
         box = 0

@@ -16,10 +16,10 @@ from typing import ClassVar, Self
 import numpy as np
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
 from metricldp.channels import Floats, MatrixChannel
 from metricldp.design.plans import MOST_POSITIONS
 from metricldp.lab.peers.unary import AlikeUnary
+from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 _GRID = 1 << 10
 """Thresholds are multiples of 1 / 2^10: the variance is flat there, within a millionth."""
@@ -35,7 +35,6 @@ class HistogramSum(MatrixChannel):
     """
 
     mechanism: ClassVar[str] = "histogram-sum"
-    same_ratio_for_all_pairs: ClassVar[bool] = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction, reach: int | None = None) -> Self:
@@ -75,7 +74,7 @@ class HistogramThreshold(AlikeUnary):
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
         """The best theta; p rounded down and q rounded up."""
         p, q = _bits(best_threshold(epsilon), epsilon)
-        return cls.with_integers(size, floor_of(p * ONE), ceil_of(q * ONE))
+        return cls.with_integers(size, floor_of(p * WORD), ceil_of(q * WORD))
 
 
 @lru_cache(maxsize=64)

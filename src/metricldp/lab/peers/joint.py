@@ -18,8 +18,9 @@ from metricldp.channels.mechanism import ANY_TWO
 from metricldp.lab.peers.faces import Faces
 from metricldp.lab.peers.hio import HadamardBoxes
 from metricldp.lab.peers.hio_hashing import HashedBoxes
-from metricldp.lab.peers.planar import SMALLEST_STEP, Planar, root_below
+from metricldp.lab.peers.planar import SMALLEST_STEP, Planar
 from metricldp.metrics import Line, Metric, Uniform
+from metricldp.metrics.grid import root_below
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.basics.canonical import hexadecimal
-from metricldp.basics.exact import ONE
 from metricldp.channels import Column, Floats, Integers
+from metricldp.channels.plain_data import word
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
 from metricldp.lab.peers.tree import Written
 from metricldp.lab.peers.walsh import SignChannel, odd, power_of_two, transform
+from metricldp_core.exact import WORD
+from metricldp_core.random_words import Words
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class OneLevel(SignChannel):
     def law(self) -> dict[str, Any]:
         """One law for the Haar wavelet and for hierarchies."""
         tree = {"counts": self.counts, "widths": self.widths, "halves": self.signed}
-        return {"law": "levels", "size": self.size, "keep": hexadecimal(self.keep), **tree}
+        return {"law": "levels", "size": self.size, "keep": word(self.keep), **tree}
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         count = len(positions)
@@ -103,10 +103,10 @@ class OneLevel(SignChannel):
         report = np.array(self._starts)[level] + minus * orders + index
         return np.asarray(report, dtype=self.field.dtype)
 
-    def blur(self, position: int, tape: Tape) -> int:
-        level = tape.uniform(len(self.counts))
+    def blur(self, position: int, words: Words) -> int:
+        level = words.uniform(len(self.counts))
         order = self._orders[level]
-        index, keep = tape.integer(order.bit_length() - 1), tape.toss(self.keep)
+        index, keep = words.bits(order.bit_length() - 1), words.below(self.keep)
         node, minus = self._seen(position, self.widths[level])
         minus ^= (node & index).bit_count() & 1 ^ 1 ^ keep
         return self._starts[level] + int(minus) * order + index
@@ -167,5 +167,5 @@ class OneLevel(SignChannel):
         said, index = divmod(int(report) - self._starts[level], order)
         node, minus = self._seen(x, self.widths[level])
         kept = said == minus ^ (node & index).bit_count() & 1
-        mass = self.keep if kept else ONE - self.keep
-        return Fraction(mass, ONE * order * len(self.counts))
+        mass = self.keep if kept else WORD - self.keep
+        return Fraction(mass, WORD * order * len(self.counts))

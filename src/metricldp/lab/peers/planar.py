@@ -37,13 +37,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import ONE, at_most_exp, floor_of
 from metricldp.channels import Column, Floats, Integers, Number
 from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Term
+from metricldp.channels.plain_data import word
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
+from metricldp.lab.peers.distribution import Baseline
+from metricldp.metrics.grid import root_below
+from metricldp_core.exact import WORD, at_most_exp
+from metricldp_core.random_words import Words
 
 MOST_CELLS = 1 << 10
 """Laws, proof and decoder take the square and the cube of the cells."""
@@ -65,7 +67,7 @@ Table = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
-class Planar(JointChannel):
+class Planar(Baseline, JointChannel):
     """A cell of a grid for a cell, up to 32 x 32; they count along the second axis first."""
 
     sizes: tuple[int, int]
@@ -100,7 +102,7 @@ class Planar(JointChannel):
         return {d: Number(size) for d, size in enumerate(self.sizes)}
 
     def law(self) -> dict[str, Any]:
-        rows = [[hexadecimal(weight) for weight in row] for row in self.table.tolist()]
+        rows = [[word(weight) for weight in row] for row in self.table.tolist()]
         return {"law": self.mechanism, "sizes": list(self.sizes), "weights": rows}
 
     def _cell(self, positions: Sequence[Any]) -> Any:
@@ -130,13 +132,13 @@ class Planar(JointChannel):
         reports = zip(self.fields.items(), np.unravel_index(drawn, self.sizes), strict=True)
         return {d: column.astype(field.dtype) for (d, field), column in reports}
 
-    def draw(self, positions: Sequence[int], tape: Tape) -> tuple[int, ...]:
+    def draw(self, positions: Sequence[int], words: Words) -> tuple[int, ...]:
         sums = self._sums[self._cell(positions)]
-        drawn = int(np.searchsorted(sums, np.uint64(tape.integer(64)), side="right"))
+        drawn = int(np.searchsorted(sums, np.uint64(words.bits(64)), side="right"))
         return divmod(drawn, self.sizes[1])
 
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
-        return Fraction(int(self.table[self._cell(x), self._cell((report[0], report[1]))]), ONE)
+        return Fraction(int(self.table[self._cell(x), self._cell((report[0], report[1]))]), WORD)
 
     def log_chances(self, columns: Columns) -> Floats:
         with np.errstate(divide="ignore"):
@@ -159,7 +161,7 @@ class Planar(JointChannel):
 
     @cached_property
     def _matrix(self) -> Floats:
-        return self.table.astype(np.float64) / float(ONE)
+        return self.table.astype(np.float64) / float(WORD)
 
     @cached_property
     def _inverse(self) -> Floats:
@@ -244,11 +246,11 @@ def _integers(law: Floats) -> Table:
     A law that is mixed with one that is the same for everybody tells nobody apart any better.
     """
     cells = len(law)
-    share = int(_SLACK * ONE) // cells
-    table = (law * float(ONE - share * cells)).astype(np.uint64) + np.uint64(share)
+    share = int(_SLACK * WORD) // cells
+    table = (law * float(WORD - share * cells)).astype(np.uint64) + np.uint64(share)
     for row in table:
         at = int(np.argmax(row))
-        row[at] = int(row[at]) + ONE - sum(row.tolist())
+        row[at] = int(row[at]) + WORD - sum(row.tolist())
     return table
 
 
@@ -284,8 +286,3 @@ def _worst(table: Table, floats: Floats, down: int, right: int) -> tuple[tuple[i
                 numerator, denominator = a, b
     row, column = np.argwhere(np.array(told) >= largest * (1 - _SAME))[0].tolist()
     return (row, first + column), Fraction(numerator, denominator)
-
-
-def root_below(square: Fraction) -> Fraction:
-    """The root of a fraction, rounded down by less than 2^-96."""
-    return Fraction(math.isqrt(floor_of(square * (1 << 192))), 1 << 96)

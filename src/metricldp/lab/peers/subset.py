@@ -23,15 +23,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.basics.canonical import hexadecimal
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE, exp_bounds, floor_of
 from metricldp.channels import BitChannel, Channel, Column, Floats, Integers
 from metricldp.channels.fields import Bits, Mask
+from metricldp.channels.plain_data import word
 from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
 from metricldp.coins.stream import Randomness
-from metricldp.coins.tape import Tape
 from metricldp.lab.peers.supports import Supports
+from metricldp_core.exact import WORD, exp_bounds, floor_of
+from metricldp_core.random_words import Words
 
 _AT_ONCE = 1 << 22
 """Values laid out at a time, to be shuffled."""
@@ -67,8 +67,8 @@ class SubsetSelection(Supports, BitChannel):
     def for_epsilon(cls, size: int, epsilon: Fraction) -> SubsetSelection:
         most = exp_bounds(epsilon)[0]
         ones = max(1, round(size / (most + 1)))
-        keep = floor_of(ones * most / (ones * most + size - ones) * ONE)
-        if keep * size <= ones * ONE:
+        keep = floor_of(ones * most / (ones * most + size - ones) * WORD)
+        if keep * size <= ones * WORD:
             raise CertificateError(
                 f"epsilon {float(epsilon):.3g} is too small for 64-bit words; use a larger epsilon"
             )
@@ -84,7 +84,7 @@ class SubsetSelection(Supports, BitChannel):
 
     def law(self) -> dict[str, Any]:
         found = {"law": self.mechanism, "size": self.size, "ones": self.ones}
-        return {**found, "keep": hexadecimal(self.keep)}
+        return {**found, "keep": word(self.keep)}
 
     def encode(self, positions: Integers, randomness: Randomness) -> Column:
         """Others in random order, as many as are sent; if the own value is, the last one makes way.
@@ -108,10 +108,10 @@ class SubsetSelection(Supports, BitChannel):
             column[start : start + step] = np.packbits(bits, axis=1, bitorder="little")
         return column
 
-    def blur(self, position: int, tape: Tape) -> int:
-        keep, moves = tape.toss(self.keep), list(range(1, self.size))
+    def blur(self, position: int, words: Words) -> int:
+        keep, moves = words.below(self.keep), list(range(1, self.size))
         for k in range(self.ones):
-            drawn = k + tape.uniform(self.size - 1 - k)
+            drawn = k + words.uniform(self.size - 1 - k)
             moves[k], moves[drawn] = moves[drawn], moves[k]
         moves[self.ones - 1] *= not keep
         return sum(1 << (position + move) % self.size for move in moves[: self.ones])
@@ -119,7 +119,7 @@ class SubsetSelection(Supports, BitChannel):
     @cached_property
     def moments_of_supports(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """With the own value w - 1 of m - 1 others are in the set, without it w."""
-        p, w, m = Fraction(self.keep, ONE), self.ones, self.size
+        p, w, m = Fraction(self.keep, WORD), self.ones, self.size
         one, two = (p * (w - 1) + (1 - p) * w) / (m - 1), Fraction(0)
         if m > 2:
             two = (w - 1) * (p * (w - 2) + (1 - p) * w) / ((m - 1) * (m - 2))
@@ -145,13 +145,13 @@ class SubsetSelection(Supports, BitChannel):
         if x == other:
             return Fraction(1)
         others = Fraction(self.size - self.ones, self.ones)
-        return Fraction(self.keep, ONE - self.keep) * others
+        return Fraction(self.keep, WORD - self.keep) * others
 
     def _chance(self, holds: bool) -> Fraction:
         """Of one set that holds the own value, or of one that does not."""
         if holds:
-            return Fraction(self.keep, ONE * comb(self.size - 1, self.ones - 1))
-        return Fraction(ONE - self.keep, ONE * comb(self.size - 1, self.ones))
+            return Fraction(self.keep, WORD * comb(self.size - 1, self.ones - 1))
+        return Fraction(WORD - self.keep, WORD * comb(self.size - 1, self.ones))
 
     def probability(self, x: int, report: Column) -> Fraction:
         return self._chance(bool(report[x >> 3] >> (x & 7) & 1))

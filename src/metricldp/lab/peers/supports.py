@@ -18,15 +18,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp.basics.exact import log
 from metricldp.channels import Channel, Column, Floats
+from metricldp.lab.peers.distribution import Baseline
+from metricldp_core.exact import log_of
 
 
-class Supports(Channel):
+class Supports(Baseline, Channel):
     """Features: the constant 1, then which of two values each support has."""
 
     constant: ClassVar[bool] = True
-    same_ratio_for_all_pairs: ClassVar[bool] = True
+    same_ratio_for_all_pairs = True
     two_values: ClassVar[tuple[int, int] | None] = (0, 1)
 
     @property
@@ -67,7 +68,7 @@ class Supports(Channel):
         for kind in (True, False):
             if len(first := np.argwhere(supported == kind)[:1]):
                 ((row, x),) = first
-                found[supported == kind] = log(self.probability(int(x), column[row]))
+                found[supported == kind] = log_of(self.probability(int(x), column[row]))
         return found
 
     def coefficients(self, functions: Floats) -> Floats:

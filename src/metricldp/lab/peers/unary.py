@@ -20,8 +20,8 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 from metricldp.basics.errors import CertificateError
-from metricldp.basics.exact import ONE, ceil_of, exp_bounds, floor_of
 from metricldp.channels import UnaryChannel
+from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 
 class AlikeUnary(UnaryChannel):
@@ -30,10 +30,10 @@ class AlikeUnary(UnaryChannel):
     @classmethod
     def with_integers(cls, size: int, own: int, other: int) -> Self:
         """p = own / 2^64 and q = other / 2^64, if they tell anything at all."""
-        if not 0 < other < own < ONE:
+        if not 0 < other < own < WORD:
             raise CertificateError(
-                f"the bits of {cls.mechanism} are ones with probability {own / ONE:.3g} and "
-                f"{other / ONE:.3g}, too near for 64-bit words; use another epsilon"
+                f"the bits of {cls.mechanism} are ones with probability {own / WORD:.3g} and "
+                f"{other / WORD:.3g}, too near for 64-bit words; use another epsilon"
             )
         return cls(size, (own,) * size, (other,) * size)
 
@@ -51,8 +51,8 @@ class UnarySymmetric(AlikeUnary):
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
         """p rounded down: both p/q and (1 - q)/(1 - p) are p/(1 - p), at most e^(epsilon/2)."""
         half = exp_bounds(epsilon / 2)[0]
-        own = floor_of(half / (1 + half) * ONE)
-        return cls.with_integers(size, own, ONE - own)
+        own = floor_of(half / (1 + half) * WORD)
+        return cls.with_integers(size, own, WORD - own)
 
 
 class UnaryOptimised(AlikeUnary):
@@ -67,5 +67,5 @@ class UnaryOptimised(AlikeUnary):
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
         """q rounded up: the worst ratio is (1 - q)/q."""
-        other = ceil_of(ONE / (exp_bounds(epsilon)[0] + 1))
-        return cls.with_integers(size, ONE // 2, other)
+        other = ceil_of(WORD / (exp_bounds(epsilon)[0] + 1))
+        return cls.with_integers(size, WORD // 2, other)

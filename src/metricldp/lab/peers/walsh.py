@@ -8,23 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.exact import ONE
 from metricldp.channels import Floats, IntegerChannel, Integers, keep_for
+from metricldp.lab.peers.distribution import Baseline
+from metricldp_core.exact import WORD
 
 
 @dataclass(frozen=True)
-class SignChannel(IntegerChannel):
+class SignChannel(Baseline, IntegerChannel):
     """A sign that depends on the value is kept with probability keep / 2^64, else turned."""
 
     size: int
     keep: int
 
-    same_ratio_for_all_pairs: ClassVar[bool] = True
+    same_ratio_for_all_pairs = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
@@ -33,11 +34,11 @@ class SignChannel(IntegerChannel):
     @cached_property
     def gap(self) -> float:
         """t: how much more often a sign is kept than turned, and so its mean."""
-        return float(Fraction(2 * self.keep - ONE, ONE))
+        return float(Fraction(2 * self.keep - WORD, WORD))
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """Two values differ in some sign: kept against turned."""
-        return Fraction(1) if x == other else Fraction(self.keep, ONE - self.keep)
+        return Fraction(1) if x == other else Fraction(self.keep, WORD - self.keep)
 
 
 def power_of_two(count: int) -> int:

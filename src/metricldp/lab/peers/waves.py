@@ -15,22 +15,19 @@ Piecewise    w about e^(-epsilon/2) (m - 1), for the least variance of a mean at
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.basics.exact import ONE, as_written, ceil_of, exp_bounds, floor_of
 from metricldp.channels import Floats, Integers
 from metricldp.channels.table import Table
+from metricldp_core.exact import WORD, ceil_of, decimal_of, exp_bounds, floor_of
 
 MOST_POSITIONS = 1024
 
 
 class SquareWave(Table):
     """Square Wave on positions; the decoder is that of any table, unbiased."""
-
-    same_ratio_for_all_pairs: ClassVar[bool] = True
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> SquareWave:
@@ -44,7 +41,7 @@ class SquareWave(Table):
         return cls(Table.of(rows).weights)
 
 
-def wave(size: int, width: int, epsilon: Fraction, total: int = ONE) -> list[list[int]]:
+def wave(size: int, width: int, epsilon: Fraction, total: int = WORD) -> list[list[int]]:
     """Rows of whole numbers that add up to `total`, q rounded up and p rounded down.
 
     What that leaves, less than w, goes to the end that is farther away. So every two positions
@@ -68,7 +65,7 @@ def drawn_waves(
     positions: Integers, size: int, epsilon: float, rng: np.random.Generator
 ) -> tuple[SquareWave, Integers]:
     """A channel, and how often each report comes: at once for all people with the same value."""
-    channel = SquareWave.for_epsilon(size, as_written(epsilon))
+    channel = SquareWave.for_epsilon(size, decimal_of(epsilon))
     law: Floats = channel.mean(np.eye(channel.outputs)).T
     people = np.bincount(positions, minlength=size)
     drawn = rng.multinomial(people, law / law.sum(axis=1, keepdims=True))

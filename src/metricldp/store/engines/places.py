@@ -60,11 +60,12 @@ class Rows:
         with _asking(engine, files):
             columns = engine.columns()
             self.n = engine.count() if n is None else n
-        for name in survey.fields:
+        expected = [arrow.column_of(name) for name in survey.fields]
+        for name in expected:
             if columns.count(name) != 1:
                 times = f"{columns.count(name)} columns" if name in columns else "no column"
                 raise InvalidReportError("columns", f"these reports have {times} {name!r}")
-        arrow.check_no_other_columns(columns, survey.fields)
+        arrow.check_no_other_columns(columns, expected)
 
     def table(self, names: tuple[str, ...]) -> Sums:
         """Sums of all products of features of these attributes."""
@@ -90,7 +91,9 @@ class Rows:
 
     def _folded(self, fold: ReportFold, *shape: int) -> Sums:
         with _asking(self.engine, self.files):
-            sums = self.engine.folded(fold.names, fold, 1 + math.prod(shape))
+            sums = self.engine.folded(
+                [arrow.column_of(name) for name in fold.names], fold, 1 + math.prod(shape)
+            )
         self._check_count(int(sums[0]))
         return sums[1:].reshape(shape)
 
@@ -100,7 +103,9 @@ class Rows:
         with _asking(self.engine, self.files):
             if weight is not None:
                 self._check_weight(weight)
-            table = self.engine.grouped(columns, weight).combine_chunks()
+            names = [arrow.column_of(name) for name in columns]
+            column = None if weight is None else arrow.column_of(weight)
+            table = self.engine.grouped(names, column).combine_chunks()
         try:
             checked = arrow.check_columns(self.survey, table, columns, 0, unmarked=True)
         except InvalidReportError as wrong:
@@ -125,13 +130,13 @@ class Rows:
         """The sum of the squares of a public weight, and the few largest of them."""
         with _asking(self.engine, self.files):
             self._check_weight(weight)
-            total = self.engine.grouped([], weight)[SQUARES][0].as_py()
-            few = self.engine.largest(weight, largest)
+            total = self.engine.grouped([], arrow.column_of(weight))[SQUARES][0].as_py()
+            few = self.engine.largest(arrow.column_of(weight), largest)
         return float(total or 0.0), sorted(value * value for value in few)
 
     def _check_weight(self, name: str) -> None:
         low, high = self.survey.attributes[name].public_ends or (0.0, 0.0)
-        if wrong := self.engine.outside(name, low, high):
+        if wrong := self.engine.outside(arrow.column_of(name), low, high):
             raise InvalidReportError(
                 "range", f"{counted(wrong, 'report')} have an impossible value for {name}"
             )
