@@ -846,7 +846,7 @@ function line(entry, size) {
   const width = entry("width", (text) => (text === "1" ? undefined : ratio(text)), ONE);
   if (!atMost(ONE, width) || (cap && !atMost(epsilon, cap))) reject("width");
   const [n, d] = width, many = (BigInt(size) * d) / n;
-  charge(Number(many < d ? many : d));
+  charge(Number(many < d ? many : d) * (1 + (bitLength(d) >> 7)));
   return lineOf(size, epsilon, width, cap, ring);
 }
 
@@ -916,28 +916,35 @@ function graph(entry, size) {
   });
   /** Lengths from position 0, if the pairs are all neighbours. */
   const sums = pairs === path && accumulate([0n, ...lengths]), between = (x, other) => (x < other ? sums[other] - sums[x] : sums[x] - sums[other]);
-  /** Lengths of shortest paths, undefined for positions without a path. */
+  /** Lengths of shortest paths (Dijkstra's algorithm), undefined for positions without a path. */
   const distancesFrom = (start) => {
     if (sums) return range(size).map((x) => between(start, x));
-    const shortest = Array(size).fill(), queue = [start];
-    shortest[start] = 0n;
-    for (const x of queue) // it grows while shorter paths are found
-      for (const [other, length] of edges[x])
-        if (!(shortest[other] <= shortest[x] + length)) {
-          shortest[other] = shortest[x] + length;
-          queue.push(other);
-        }
+    const shortest = Array(size).fill(), heap = [];
+    push(heap, [0n, start]);
+    while (heap[0]) {
+      const [length, x] = pop(heap);
+      if (shortest[x] === undefined) {
+        shortest[x] = length;
+        for (const [other, more] of edges[x]) if (shortest[other] === undefined) push(heap, [length + more, other]);
+      }
+    }
     return shortest;
   };
   if (new Set(pairs.map(String)).size < pairs.length || (pairs !== path && `${pairs}` === `${path}`) || distancesFrom(0).includes(undefined)) reject("pairs");
   /** All distances, if there are few enough pairs. */
-  const all = !sums && size * pairs.length <= MOST_STEPS_OF_PATHS && range(size).map(distancesFrom), farthest = (start) => far(highest(distancesFrom(start)));
+  const few = !sums && size * pairs.length <= MOST_STEPS_OF_PATHS, farthest = (start) => far(highest(distancesFrom(start)));
+  let known, most;
+  const all = () => (known ??= range(size).map(distancesFrom));
   // Over the middle position any two are at most twice its largest distance apart.
-  const largest = sums ? far(sums.at(-1)) : all ? far(highest(all.map(highest))) : times(whole(2), farthest(size >> 1));
+  const largest = () => (most ??= sums ? far(sums.at(-1)) : few ? far(highest(all().map(highest))) : times(whole(2), farthest(size >> 1)));
   const complete = range(size).filter((x) => edges[x].length === size - 1), sensitive = new Set(complete);
   return {
-    distance: (x, other) => (sums ? far(between(x, other)) : all ? far(all[x][other]) : largest),
-    largest,
+    distance: (x, other) => (sums ? far(between(x, other)) : few ? far(all()[x][other]) : largest()),
+    get largest() {
+      return largest();
+    },
+    /** Whether the pairs are all neighbours, so that distances rise along the positions. */
+    isLine: !!sums,
     groups() {
       const groups = [];
       pairs.forEach((pair, k) => {
@@ -956,6 +963,26 @@ function graph(entry, size) {
     /** Positions at the smallest distance of all others, if all pairs contain one of them. */
     sensitive: new Set(lengths).size < 2 && complete.length < size && pairs.every((pair) => pair.some((x) => sensitive.has(x))) ? complete : [],
   };
+}
+
+/** Adds an entry to a binary heap, a list with the entry of the smallest length first. */
+function push(heap, entry) {
+  let at = heap.length;
+  for (; at && entry[0] < heap[(at - 1) >> 1][0]; at = (at - 1) >> 1) heap[at] = heap[(at - 1) >> 1];
+  heap[at] = entry;
+}
+
+/** Removes the first entry of a binary heap. */
+function pop(heap) {
+  const [first] = heap, last = heap.pop(), end = heap.length;
+  let at = 0;
+  for (let next; (next = 2 * at + 1) < end; at = next) {
+    if (next + 1 < end && heap[next + 1][0] < heap[next][0]) next++;
+    if (heap[next][0] >= last[0]) break;
+    heap[at] = heap[next];
+  }
+  if (end) heap[at] = last;
+  return first;
 }
 
 /** A positive integer, as text from 2^53 on. */
@@ -1077,7 +1104,8 @@ const DOMAINS = {
     const { low, high } = ends(entry), points = entry("points", COUNT, 0);
     if (points) return { low, high, size: points, stochastic: true };
     const size = entry("bins", COUNT), [first, unit] = decimalOf(low), [end, endUnit] = decimalOf(high);
-    charge(size >> 2); // its edges
+    const digits = bitLength(unit) + bitLength(endUnit) + bitLength(BigInt(Math.trunc(Math.max(Math.abs(low), Math.abs(high)))));
+    charge((size >> 2) * (1 + (digits >> 7))); // its edges
     // low + k (high - low) / size with low and high as decimals, rounded once.
     const start = first * endUnit, width = end * unit - start, parts = BigInt(size), below = unit * endUnit * parts;
     return bins(range(size + 1).map((k) => toNumber([start * parts + BigInt(k) * width, below])), cyclic(entry));
@@ -1297,6 +1325,8 @@ function certify({ fields }) {
 /** From this epsilon on factors are written as powers of e. */
 const LARGEST_FACTOR = 13;
 const MOST_LISTED = 5;
+/** Pairs of close values of a graph; if there are more, the epsilon of any two is stated. */
+const MOST_CLOSE = 2 ** 16;
 const ZERO = whole(0);
 
 /** Thousands apart, if there are five digits or more. */
@@ -1371,7 +1401,14 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
       return distance(smaller(plus(apart, rounding), whole(size - 1))); // positions are rounded
     }
     const last = lastClose(domain), steps = highest(last.map((end, x) => end - x));
-    if (farthest) return last.flatMap((end, x) => range(cyclic ? steps : end - x).map((apart) => metric.distance(x, (x + apart + 1) % size))).reduce(larger, ZERO);
+    if (farthest) {
+      const reaches = last.map((end, x) => (cyclic ? steps : end - x)), firsts = reaches.map((far) => (cyclic || !metric.isLine ? 1 : far));
+      if (reaches.reduce((sum, far, x) => sum + far - firsts[x], 0) > MOST_CLOSE) return largest;
+      return reaches.reduce((most, far, x) => {
+        for (let apart = firsts[x]; apart <= far; apart++) most = larger(most, metric.distance(x, (x + apart) % size));
+        return most;
+      }, ZERO);
+    }
     // All other metrics depend on the number of steps alone.
     if (at) return distance(ring ? Math.min(steps, size >> 1) : steps);
     return range(steps + 1).flatMap((apart) => (cyclic && apart ? [apart, size - apart] : apart)).map(distance).reduce(larger);

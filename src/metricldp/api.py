@@ -122,7 +122,8 @@ class Survey(Agreement):
         An error names the attribute and never shows the value. `memory` is a dict that the device
         stores for attributes with the mechanism `memoised`: the first randomized value of each
         response so far. A second report of these without a memory raises an error, because it would
-        add to the privacy loss.
+        add to the privacy loss. Epsilons of all other reports add up. A survey object stands for
+        one device: load the survey again for another respondent.
         """
         _check_asked(randomness, clip=clip)
         if memory is not None and not isinstance(memory, MutableMapping):

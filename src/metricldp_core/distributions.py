@@ -168,8 +168,7 @@ class Threshold(Distribution):
         return "difference" if self._equal else "none"
 
     def draw(self, position: int, words: Words) -> int:
-        flipped = packed(words.below(flip) for flip in self.flips)
-        return flipped ^ (1 << self.bits) - (1 << position)
+        return packed(words.below(flip) != (position <= k) for k, flip in enumerate(self.flips))
 
     def ratio(self, x: int, other: int) -> Fraction:
         first, end = min(x, other), max(x, other)
@@ -221,9 +220,9 @@ class Unary(Distribution):
         return "all" if len(set(self._bit_ratios.values())) == 1 else "none"
 
     def draw(self, position: int, words: Words) -> int:
-        report = packed(words.below(probability) for probability in self.other)
+        bits = [words.below(probability) for probability in self.other]
         own = words.below(self.own[position])
-        return report & ~(1 << position) | own << position
+        return packed((bit, own)[k == position] for k, bit in enumerate(bits))
 
     def ratio(self, x: int, other: int) -> Fraction:
         if x == other:

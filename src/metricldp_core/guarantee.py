@@ -37,6 +37,8 @@ LARGEST_FACTOR = 13
 """From this epsilon on factors are written as powers of e."""
 PUBLIC = "The value is sent without protection."
 _MOST_NAMES = 5
+_MOST_CLOSE = 1 << 16
+"""Pairs of close values of a graph; if there are more, the epsilon of any two is stated."""
 _EXACT = Context(prec=100)
 
 
@@ -135,17 +137,22 @@ def close_epsilon(field: Field, k: int) -> Fraction:
     cyclic = getattr(domain, "cyclic", False)
     if isinstance(metric, Graph):
         reaches = [steps if cyclic else end - x for x, end in enumerate(last)]
-        pairs = (
-            (x, (x + d) % domain.size) for x, far in enumerate(reaches) for d in range(1, far + 1)
+        firsts = [1 if cyclic or not metric.is_line else far for far in reaches]
+        if sum(reaches) - sum(firsts) > _MOST_CLOSE:
+            return metric.largest()
+        apart = (
+            metric.distance(x, (x + d) % domain.size)
+            for x, (first, far) in enumerate(zip(firsts, reaches, strict=True))
+            for d in range(first, far + 1)
         )
-        return max((metric.distance(x, other) for x, other in pairs), default=Fraction(0))
+        return max(apart, default=Fraction(0))
     # All other metrics depend on the number of steps alone.
     if isinstance(metric, Line):
         return metric.at(min(steps, domain.size // 2) if metric.ring else steps)
-    apart = {*range(steps + 1)}
+    differences = {*range(steps + 1)}
     if cyclic:
-        apart |= {domain.size - d for d in apart if d}
-    return max(distance(0, d) for d in apart)
+        differences |= {domain.size - d for d in differences if d}
+    return max(distance(0, d) for d in differences)
 
 
 def _last_close(domain: Domain) -> list[int]:

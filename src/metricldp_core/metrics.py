@@ -223,7 +223,8 @@ class Line(Metric):
                 "needs a width of at least 1 (1 is left out), and a cap of at least epsilon"
             )
         width = width or Fraction(1)
-        entry.charge(min(width.denominator, floor(size / width)))
+        rounds = min(width.denominator, floor(size / width))
+        entry.charge(rounds * (1 + (width.denominator.bit_length() >> 7)))
         return cls(size, epsilon, width, cap, entry.true("ring"))
 
 
@@ -260,6 +261,11 @@ class Graph(Metric):
         if self.pairs != neighbours(self.size):
             return None
         return list(accumulate(self.lengths, initial=0))
+
+    @property
+    def is_line(self) -> bool:
+        """Whether the pairs are all neighbours, so that distances rise along the positions."""
+        return self._line is not None
 
     def distances_from(self, start: int) -> list[int]:
         """Lengths of shortest paths (Dijkstra's algorithm); -1 for positions without a path."""

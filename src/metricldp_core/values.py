@@ -216,8 +216,11 @@ class Bins(_Numbers):
     def read(cls, entry: Entry, kind: str, **common: Any) -> Self:
         if not entry.has("edges"):
             bins, cyclic = entry.whole("bins", 2, MOST_POSITIONS), entry.true("cyclic")
-            entry.charge(bins >> 2)  # its edges
-            return cls(**_ends(entry), cyclic=cyclic, bins=bins, **common)
+            ends = _ends(entry)
+            digits = sum(decimal_of(end).denominator.bit_length() for end in ends.values())
+            digits += max(abs(int(end)) for end in ends.values()).bit_length()
+            entry.charge((bins >> 2) * (1 + (digits >> 7)))  # its edges
+            return cls(**ends, cyclic=cyclic, bins=bins, **common)
         edges = tuple(entry.number(e, "edges") for e in entry.list("edges", 3, _MOST_NAMES))
         if any(lower >= upper for lower, upper in pairwise(edges)):
             entry.reject("needs edges that rise")

@@ -13,7 +13,7 @@ from facts import broken, fact_of_vector, facts, random_facts, written
 from metricldp_core.distributions import FIRST, SECOND, SUPPORTED
 from metricldp_core.metrics import KINDS
 
-MOST_BYTES = 26_000
+MOST_BYTES = 26_600
 """Of the module, minified."""
 FEWEST = 15_000
 """Facts in all."""

@@ -129,15 +129,15 @@ MUTANTS = {
     "threshold bits one place up": (
         distributions.Threshold,
         "draw",
-        "1 << position",
-        "2 << position",
+        "position <= k",
+        "position < k",
         draws(distributions.Threshold),
     ),
     "unary keeps the other bit": (
         distributions.Unary,
         "draw",
-        "report & ~(1 << position)",
-        "report",
+        "(bit, own)[k == position]",
+        "bit | own & (k == position)",
         draws(distributions.Unary),
     ),
     "noise of one sign": (

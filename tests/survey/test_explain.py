@@ -294,7 +294,7 @@ def test_texts_have_the_numbers_of_the_data(kind):
     [
         ("limited", "for one x as for another within 3, and at most 12.2 times for any two"),
         ("levels", "for one x as for another within 1 level"),
-        ("ratios", "for one x as for another that differs by 50 %"),
+        ("ratios", "for one x as for another, if the larger is at most 50 % above the smaller"),
         ("sensitive", "for one x as for another if one is bank"),
         ("graph", "for clinic as for bank, the closest two values"),
         ("plain", "for one x as for another."),

@@ -17,6 +17,8 @@ import { label, positionOf } from "./values.js";
 /** From this epsilon on factors are written as powers of e. */
 const LARGEST_FACTOR = 13;
 const MOST_LISTED = 5;
+/** Pairs of close values of a graph; if there are more, the epsilon of any two is stated. */
+const MOST_CLOSE = 2 ** 16;
 const ZERO = whole(0);
 
 /** Thousands apart, if there are five digits or more. */
@@ -91,7 +93,14 @@ function guaranteeOf({ domains, distribution, metric, stochastic }, response) {
       return distance(smaller(plus(apart, rounding), whole(size - 1))); // positions are rounded
     }
     const last = lastClose(domain), steps = highest(last.map((end, x) => end - x));
-    if (farthest) return last.flatMap((end, x) => range(cyclic ? steps : end - x).map((apart) => metric.distance(x, (x + apart + 1) % size))).reduce(larger, ZERO);
+    if (farthest) {
+      const reaches = last.map((end, x) => (cyclic ? steps : end - x)), firsts = reaches.map((far) => (cyclic || !metric.isLine ? 1 : far));
+      if (reaches.reduce((sum, far, x) => sum + far - firsts[x], 0) > MOST_CLOSE) return largest;
+      return reaches.reduce((most, far, x) => {
+        for (let apart = firsts[x]; apart <= far; apart++) most = larger(most, metric.distance(x, (x + apart) % size));
+        return most;
+      }, ZERO);
+    }
     // All other metrics depend on the number of steps alone.
     if (at) return distance(ring ? Math.min(steps, size >> 1) : steps);
     return range(steps + 1).flatMap((apart) => (cyclic && apart ? [apart, size - apart] : apart)).map(distance).reduce(larger);

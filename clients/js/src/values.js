@@ -23,7 +23,7 @@
 import { LARGEST_NUMBER, charge, double, flag, integer, list, oneOf, reject, text, textLine } from "./canonical.js";
 import { MOST_POSITIONS, bisect, range } from "./distributions.js";
 import { InvalidValueError } from "./errors.js";
-import { decimalOf, toNumber } from "./exact.js";
+import { bitLength, decimalOf, toNumber } from "./exact.js";
 import { UNITS } from "./random_words.js";
 
 const NUMBER = /^[+-]?(inf|infinity|nan|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)$/i;
@@ -58,7 +58,8 @@ const DOMAINS = {
     const { low, high } = ends(entry), points = entry("points", COUNT, 0);
     if (points) return { low, high, size: points, stochastic: true };
     const size = entry("bins", COUNT), [first, unit] = decimalOf(low), [end, endUnit] = decimalOf(high);
-    charge(size >> 2); // its edges
+    const digits = bitLength(unit) + bitLength(endUnit) + bitLength(BigInt(Math.trunc(Math.max(Math.abs(low), Math.abs(high)))));
+    charge((size >> 2) * (1 + (digits >> 7))); // its edges
     // low + k (high - low) / size with low and high as decimals, rounded once.
     const start = first * endUnit, width = end * unit - start, parts = BigInt(size), below = unit * endUnit * parts;
     return bins(range(size + 1).map((k) => toNumber([start * parts + BigInt(k) * width, below])), cyclic(entry));

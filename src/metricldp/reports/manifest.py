@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.text import counted, listed
+from metricldp.basics.text import counted
 from metricldp.basics.writing import replacing
 from metricldp.survey.agreement import Agreement
-from metricldp_core.distributions import SUPPORTED
+from metricldp_core.device import Device
+from metricldp_core.errors import InvalidManifestError
 
 SUFFIX = ".client.json"
 """The ending of the names of manifest files."""
@@ -23,16 +24,16 @@ class SavedManifest:
     survey: str
     file: str
     size: int
-    unsupported: tuple[str, ...]
+    rejected: str
+    """Why devices reject the manifest; empty if they accept it."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "unsupported": list(self.unsupported)}
+        return asdict(self)
 
     def __str__(self) -> str:
         line = f"manifest of survey {self.survey} in {self.file}, {counted(self.size, 'byte')}"
-        if self.unsupported:
-            names = listed(self.unsupported)
-            line += f"\nwarning: devices do not support {names} and reject the manifest"
+        if self.rejected:
+            line += f"\nwarning: devices reject the manifest: {self.rejected}"
         return line
 
 
@@ -41,11 +42,17 @@ def save(survey: Agreement, path: Path) -> SavedManifest:
     data = survey.client_manifest.text.encode("utf-8")
     with replacing(path, InvalidSpecError, "client manifest", [".json"]) as file:
         file.write(data)
-    return SavedManifest(survey.fingerprint, str(path), len(data), unsupported(survey))
+    return SavedManifest(survey.fingerprint, str(path), len(data), rejection(survey))
 
 
-def unsupported(survey: Agreement) -> tuple[str, ...]:
-    """The distributions of a survey that devices do not support."""
-    fields = survey.client_manifest.fields
-    kinds = {field.distribution.kind for field in fields if field.distribution is not None}
-    return tuple(sorted(kinds - SUPPORTED.keys()))
+def rejection(survey: Agreement) -> str:
+    """Why devices reject the manifest of a survey; empty if they accept it.
+
+    They read it strictly, support the distributions of the core only, and limit the work of the
+    proof.
+    """
+    try:
+        Device(survey.client_manifest.text)
+    except InvalidManifestError as error:
+        return str(error)
+    return ""

@@ -361,9 +361,10 @@ def _example_lengths(attribute: Any) -> list[Fraction]:
 
 def _notes(survey: Agreement, name: str) -> Iterator[str]:
     attribute: Any = survey.attributes[name]
-    mechanism, metric, size = survey.mechanisms[name], attribute.distances, attribute.size
+    mechanism, size = survey.mechanisms[name], attribute.size
     across = attribute_epsilon(survey, name)
-    if rounded_up(float(across)) < rounded_up(float(metric.diameter(size))):
+    stated = survey.kept[name].diameter(size)
+    if rounded_up(float(across)) < rounded_up(float(stated)):
         yield (
             f"The mechanism guarantees more than the metric: epsilon {shown_epsilon(across)} for "
             "any two values."
