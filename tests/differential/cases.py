@@ -172,7 +172,9 @@ def responses(attribute: Plain) -> st.SearchStrategy[Any]:
         values = st.sampled_from(values_of(attribute))
     else:
         low, high = bounds(attribute)
-        values = st.integers(0, 16).map(lambda k: low + (high - low) * k / 16)
+        # On a circle high is low since 1.0; version 0.2 put it in the last bin.
+        last = 15 if attribute.get("cyclic") else 16
+        values = st.integers(0, last).map(lambda k: low + (high - low) * k / 16)
     return st.none() | values if attribute.get("optional") else values
 
 

@@ -36,7 +36,6 @@ from metricldp import (
     Weight,
 )
 from metricldp.channels import Geometric, Threshold
-from metricldp.channels.plain_data import manifest_of
 from metricldp.cli import main as cli
 from metricldp.design.registry import every_mechanism
 from metricldp.lab.audit import Command, Finding, audit, clients, ratios
@@ -175,7 +174,7 @@ def twin(survey, draw=None, name="age", after=None, clip=False, sources=None):
         fields, at = list(device.manifest.fields), list(survey.attributes).index(name)
         other = Drawing(fields[at].bits, draw)
         fields[at] = dataclasses.replace(fields[at], distribution=other)
-        device.manifest = manifest_of(fields)
+        device.manifest = dataclasses.replace(device.manifest, fields=tuple(fields))
 
     def encoder(person):
         words = Words() if sources is None else next(sources)
