@@ -12,9 +12,9 @@ import numpy as np
 from scipy import stats
 
 from metricldp.answers.queries import workload_for
-from metricldp.channels import Channel
-from metricldp.coins.draws import words_for
-from metricldp.coins.stream import Randomness
+from metricldp.mechanisms import Channel
+from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.sampling import words_for
 from metricldp.metrics import Metric
 from metricldp.reports import arrow
 from metricldp_core import verify

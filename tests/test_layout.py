@@ -11,7 +11,7 @@ CORE = PACKAGE.with_name("metricldp_core")
 OF_CORE = {"metricldp_core", *sys.stdlib_module_names}
 """What the core imports: itself and the standard library."""
 LAYERS = (
-    *("basics", "coins", "metrics", "attributes", "channels", "design", "survey", "reports"),
+    *("basics", "metrics", "attributes", "mechanisms", "survey", "reports"),
     *("store", "estimate", "planning", "lab", "collector", "plot", "api", "cli"),
 )
 """In the order of the data flow: a layer imports itself and layers before it."""

@@ -89,7 +89,7 @@ def test_it_conforms_and_a_broken_twin_does_not(environment):
     program = """
 from dataclasses import replace
 from metricldp import Integer, Survey
-from metricldp.channels.conformance import check_channel
+from metricldp.mechanisms.conformance import check_channel
 from metricldp_exponential import EXPONENTIAL, exponential
 found = check_channel(EXPONENTIAL)
 assert found.holds, str(found)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from metricldp import Categorical, Integer, Matrix, Survey, SurveySpec, plan
-from metricldp.design import kernels, shaped
+from metricldp.mechanisms import additive as shaped
+from metricldp.mechanisms import search_kernels as kernels
 
 PEOPLE = {
     "additive": np.arange(200) % 12,

@@ -6,8 +6,8 @@ much. So reports of neighbours differ by a factor of at most e^epsilon (McSherry
 
 from fractions import Fraction
 
-from metricldp.channels.mechanism import Simple
-from metricldp.channels.table import Table
+from metricldp.mechanisms.base import Simple
+from metricldp.mechanisms.table import Table
 from metricldp_core.exact import WORD, exp_bounds
 
 FLOOR = 1 << 24

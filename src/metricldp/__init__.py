@@ -62,11 +62,11 @@ if TYPE_CHECKING:
     from metricldp.basics.errors import (
         WeakGuaranteeWarning as WeakGuaranteeWarning,
     )
-    from metricldp.coins.stream import Randomness as Randomness
-    from metricldp.design.plans import Matrix as Matrix
-    from metricldp.design.unary import Unary as Unary
-    from metricldp.design.workloads import Workload as Workload
     from metricldp.estimate.table import EstimateTable as EstimateTable
+    from metricldp.mechanisms.matrix import Matrix as Matrix
+    from metricldp.mechanisms.randomness import Randomness as Randomness
+    from metricldp.mechanisms.unary import Unary as Unary
+    from metricldp.mechanisms.workloads import Workload as Workload
     from metricldp.metrics import (
         DistanceMatrix as DistanceMatrix,
     )
@@ -117,10 +117,10 @@ _MODULES = {
     "basics.errors": "CertificateError InvalidReportError InvalidSpecError InvalidValueError "
     "MetricLdpError MissingDependencyError QueryError SeededRandomnessWarning "
     "TightenedMetricWarning WeakGuaranteeWarning",
-    "coins.stream": "Randomness",
-    "design.plans": "Matrix",
-    "design.unary": "Unary",
-    "design.workloads": "Workload",
+    "mechanisms.randomness": "Randomness",
+    "mechanisms.matrix": "Matrix",
+    "mechanisms.unary": "Unary",
+    "mechanisms.workloads": "Workload",
     "metrics": "DistanceMatrix Graph Lp Relative SensitiveSet Tree",
     "planning.draft": "draft",
     "planning.expected_error": "ExpectedError",

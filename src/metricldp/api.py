@@ -20,9 +20,9 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import InvalidSpecError, InvalidValueError, WeakGuaranteeWarning
 from metricldp.basics.progress import Progress
 from metricldp.basics.text import shown
-from metricldp.coins.stream import Randomness
-from metricldp.design.progress import search_progress
-from metricldp.design.workloads import Workload
+from metricldp.mechanisms.progress import search_progress
+from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Lp
 from metricldp.planning import plan as planning
 from metricldp.planning.expected_error import ExpectedError, expected_error, typical_errors

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from metricldp.answers.tally import Tally
-from metricldp.channels import Channel, Floats, IntegerChannel
-from metricldp.channels.matrix import MatrixChannel
-from metricldp.channels.threshold import Threshold
-from metricldp.channels.unary import UnaryChannel
+from metricldp.mechanisms import Channel, Floats, IntegerChannel
+from metricldp.mechanisms.matrix_channel import MatrixChannel
+from metricldp.mechanisms.threshold import Threshold
+from metricldp.mechanisms.unary_channel import UnaryChannel
 from metricldp.store.base import Store
 from metricldp.store.cubes import Table
 from metricldp.store.readings import Readings

@@ -8,7 +8,7 @@ from capital_gain import capital_gain
 
 from metricldp import Categorical, Continuous, Survey
 from metricldp.answers.conditions import all_of, any_of
-from metricldp.coins.stream import Randomness
+from metricldp.mechanisms.randomness import Randomness
 
 RNG = np.random.default_rng(7)
 DATA = {

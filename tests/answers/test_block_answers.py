@@ -20,8 +20,8 @@ from metricldp import (
 )
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.queries import parse
-from metricldp.channels.joint import Term
 from metricldp.lab.peers.hio import HadamardBoxes
+from metricldp.mechanisms.joint import Term
 from metricldp.store.readings import read, read_pair, read_weighted
 
 

@@ -23,7 +23,7 @@ from metricldp.answers import observed
 from metricldp.answers.answer import Estimate
 from metricldp.answers.fitted import LABEL, OUTSIDE, Fitted
 from metricldp.answers.tally import Tally
-from metricldp.coins.stream import seeded
+from metricldp.mechanisms.randomness import seeded
 from metricldp.store.raw import Raw
 
 N = 20_000

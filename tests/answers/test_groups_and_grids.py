@@ -8,7 +8,7 @@ import pytest
 
 from metricldp import Categorical, Continuous, Integer, Survey, SurveySpec
 from metricldp.basics.errors import QueryError
-from metricldp.coins.stream import Randomness
+from metricldp.mechanisms.randomness import Randomness
 
 SURVEY = Survey.design(
     {

@@ -12,11 +12,11 @@ from checks import MECHANISMS
 from metricldp.answers import likelihood, maximise
 from metricldp.answers.likelihood import Listed, Tabled
 from metricldp.answers.maximise import Run, climb, closure, ladder
-from metricldp.channels import Geometric, IntegerChannel, Response
-from metricldp.channels.conformance import check_channel
-from metricldp.channels.mechanism import Simple
-from metricldp.channels.wound import Wound
-from metricldp.design.registry import mechanism
+from metricldp.mechanisms import Geometric, IntegerChannel, Response
+from metricldp.mechanisms.base import Simple
+from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.registry import mechanism
+from metricldp.mechanisms.torus_channel import Wound
 from metricldp.metrics import Line, Uniform
 
 WOUND = Wound.on(

@@ -5,7 +5,7 @@ import pytest
 
 from metricldp import Categorical, Continuous, Integer, QueryError, Survey, pool
 from metricldp.answers.conditions import any_of, none_of
-from metricldp.coins.stream import Randomness
+from metricldp.mechanisms.randomness import Randomness
 
 N = 1000
 AGES = {

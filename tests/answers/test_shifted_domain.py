@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from metricldp import Categorical, Continuous, Integer, Survey, pool
-from metricldp.coins.stream import Randomness
+from metricldp.mechanisms.randomness import Randomness
 
 SHIFT = 1_700_000_000
 ROUNDING = 1e-5

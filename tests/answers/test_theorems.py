@@ -13,7 +13,7 @@ from theorems import (
 
 from checks import exact_law
 from metricldp import Integer, Survey, Weight
-from metricldp.channels.threshold_paper import ThresholdPaper
+from metricldp.mechanisms.threshold_paper import ThresholdPaper
 
 
 def moments(size, epsilon, function):

@@ -18,7 +18,7 @@ from metricldp import (
     pool,
 )
 from metricldp.answers.together import added
-from metricldp.coins.stream import seeded
+from metricldp.mechanisms.randomness import seeded
 
 SIZES = (30_000, 10_000)
 

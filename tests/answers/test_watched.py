@@ -11,8 +11,8 @@ from metricldp.answers import watched
 from metricldp.answers.answer import Estimate, normal_reach
 from metricldp.answers.estimate import drawn, one_person, to_answer, to_ratio, with_draws
 from metricldp.basics.errors import QueryError
-from metricldp.coins.stream import Randomness
 from metricldp.estimate.table import Grouping
+from metricldp.mechanisms.randomness import Randomness
 from metricldp.store.readings import read, read_pair
 
 LEVEL = 0.95

@@ -22,7 +22,7 @@ from metricldp import (
     Weight,
 )
 from metricldp.answers.queries import weight_of
-from metricldp.coins.draws import FRACTION_BITS, round_at_random
+from metricldp.mechanisms.sampling import FRACTION_BITS, round_at_random
 from metricldp.reports import arrow
 from metricldp.reports import bytes as pack
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from checks import enumerated_ratio, exact_law
 from metricldp import Continuous, InvalidSpecError, QueryError, Survey
-from metricldp.channels import Geometric
+from metricldp.mechanisms import Geometric
 from metricldp.metrics import Line
 from metricldp_core.exact import at_most_exp, decimal_of
 

@@ -15,9 +15,8 @@ from metricldp.attributes import kinds
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError
-from metricldp.channels import Response
-from metricldp.channels.mechanism import ANY_TWO, Mechanism
-from metricldp.design import registry
+from metricldp.mechanisms import Response, registry
+from metricldp.mechanisms.base import ANY_TWO, Mechanism
 from metricldp.metrics import METRICS, Line, MetricInWords, Uniform
 from metricldp_core.values import WholeNumbers
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metricldp import Continuous, QueryError, Survey
-from metricldp.coins.stream import Randomness
+from metricldp.mechanisms.randomness import Randomness
 
 ends = st.floats(-3, 5, allow_nan=False)
 points = st.integers(2, 12)

@@ -10,8 +10,8 @@ import httpx
 import numpy as np
 
 from metricldp import Categorical, Continuous, Integer, Survey
-from metricldp.coins.stream import Randomness
 from metricldp.collector.base import Status
+from metricldp.mechanisms.randomness import Randomness
 
 TOKEN = "t0ken-for-analysts"
 NASTY = (

@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 import pytest
 from collected import TOKEN, InMemory, nasty_tally, survey, tally
 
-from metricldp.coins.stream import Randomness
 from metricldp.collector.page import pages
 from metricldp.collector.page.form import SHOWS
+from metricldp.mechanisms.randomness import Randomness
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 uvicorn = pytest.importorskip("uvicorn", reason="needs uvicorn")

@@ -9,7 +9,7 @@ from systems import Current
 
 from metricldp import InvalidSpecError
 from metricldp.answers.answer import Estimate
-from metricldp.channels.response import Response
+from metricldp.mechanisms.randomized_response import Response
 
 
 def lines_of_difference(mechanism, query):

@@ -12,7 +12,7 @@ from fuzzing import tried
 
 from metricldp import Categorical, Continuous, Integer, Ordinal, QueryError, Survey, Weight
 from metricldp.answers.queries import parse_all
-from metricldp.coins.stream import Randomness
+from metricldp.mechanisms.randomness import Randomness
 
 AT_ONCE = 500
 _ASKED = 40

@@ -20,8 +20,8 @@ from metricldp import (
     SurveySpec,
     Weight,
 )
-from metricldp.coins.stream import Randomness
-from metricldp.design.registry import every_mechanism
+from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.registry import every_mechanism
 from metricldp.reports.arrow import column_of
 from metricldp.reports.bytes import header, pack, packed_size, unpack
 

@@ -20,7 +20,7 @@ from metricldp import (
     SurveySpec,
     Weight,
 )
-from metricldp.design.registry import BUILT_IN
+from metricldp.mechanisms.registry import BUILT_IN
 from metricldp.survey import files
 
 AT_ONCE = 500

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 from metricldp.reports.arrow import batches
 from metricldp.survey.agreement import Agreement
 

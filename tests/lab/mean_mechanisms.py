@@ -23,9 +23,9 @@ from fractions import Fraction
 import numpy as np
 
 from metricldp.basics.errors import QueryError
-from metricldp.channels import Channel, Floats
-from metricldp.channels.table import Table
 from metricldp.lab.peers.waves import wave
+from metricldp.mechanisms import Channel, Floats
+from metricldp.mechanisms.table import Table
 from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 _HYBRID_FROM = Fraction("0.61")

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from metricldp import Categorical, Continuous, Integer, QueryError, Survey, SurveySpec, Weight
-from metricldp.channels.table import Table
 from metricldp.cli.main import app
 from metricldp.lab.amplify import _positive_part, amplify, delta_at, hidden_at
+from metricldp.mechanisms.table import Table
 from metricldp_core.exact import WORD
 
 

@@ -35,12 +35,12 @@ from metricldp import (
     Tree,
     Weight,
 )
-from metricldp.channels import Geometric, Threshold
 from metricldp.cli import main as cli
-from metricldp.design.registry import every_mechanism
 from metricldp.lab.audit import Command, Finding, audit, clients, ratios
 from metricldp.lab.audit.sample import Sample
 from metricldp.lab.audit.trials import Family, Prospect, drawn_tail, tail
+from metricldp.mechanisms import Geometric, Threshold
+from metricldp.mechanisms.registry import every_mechanism
 from metricldp.reports.bytes import header, pack
 from metricldp_core.device import Device
 from metricldp_core.manifest import Manifest

@@ -32,10 +32,7 @@ from metricldp import (
 from metricldp.answers.predict import predicted
 from metricldp.answers.queries import Query
 from metricldp.answers.tally import Tally
-from metricldp.channels import Response
-from metricldp.channels.mechanism import ANY_TWO, PER_STEP, Simple
 from metricldp.cli import main as cli
-from metricldp.design import registry
 from metricldp.lab import contest
 from metricldp.lab.compare import (
     FITTED,
@@ -59,6 +56,8 @@ from metricldp.lab.contest import (
 from metricldp.lab.crowd import Crowd, Questions, _contracted
 from metricldp.lab.fitted import fitted, post_processed, refitted
 from metricldp.lab.peers.reconstruct import expectation_maximisation
+from metricldp.mechanisms import Response, registry
+from metricldp.mechanisms.base import ANY_TWO, PER_STEP, Simple
 from metricldp.reports.encode import encode
 from metricldp.survey.certify import certify
 

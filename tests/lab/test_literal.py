@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from theorems import paper_range_variance
 
 from metricldp import Integer, QueryError, Randomness, Survey
-from metricldp.channels import ThresholdDummy, ThresholdPaper
-from metricldp.design.registry import build
+from metricldp.mechanisms import ThresholdDummy, ThresholdPaper
+from metricldp.mechanisms.registry import build
 from metricldp.metrics import Line
 from metricldp.reports.arrow import batches
 from metricldp.store.cubes import build as build_table

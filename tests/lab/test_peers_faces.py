@@ -9,9 +9,9 @@ import pytest
 
 from checks import assert_mean
 from metricldp import Categorical, Integer, InvalidSpecError, Lp, Randomness, Survey, SurveySpec
-from metricldp.coins.noise import GeometricNoise
 from metricldp.lab.peers.faces import Faces
 from metricldp.lab.peers.joint import LaplaceFaces
+from metricldp.mechanisms.geometric_noise import GeometricNoise
 from metricldp_core.exact import at_most_exp
 from metricldp_core.random_words import Words
 

@@ -10,12 +10,12 @@ from scipy.linalg import hadamard, null_space
 
 from checks import EveryCoin, assert_mean, exact_law, prove, sampled_law, total_error
 from metricldp import Categorical, Integer, InvalidSpecError, QueryError, Randomness, Survey
-from metricldp.design.registry import build
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hierarchy import Hierarchy, PlainHierarchy
 from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
 from metricldp.lab.peers.levels import OneLevel
 from metricldp.lab.peers.walsh import odd, transform
+from metricldp.mechanisms.registry import build
 from metricldp.metrics import Uniform
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words

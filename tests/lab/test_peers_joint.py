@@ -24,14 +24,14 @@ from metricldp import (
     SurveySpec,
 )
 from metricldp.answers.queries import parse
-from metricldp.channels import Response, joint
-from metricldp.channels.joint import Term
 from metricldp.lab.peers import planar
 from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hio import HadamardBoxes, Nodes, products
 from metricldp.lab.peers.hio_hashing import HashedBoxes
 from metricldp.lab.peers.joint import HashedHio, Hio
 from metricldp.lab.peers.planar import Planar
+from metricldp.mechanisms import Response, joint
+from metricldp.mechanisms.joint import Term
 from metricldp_core.exact import WORD, at_most_exp
 from metricldp_core.random_words import Words
 

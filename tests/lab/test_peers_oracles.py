@@ -14,8 +14,6 @@ from scipy import optimize, stats
 from checks import ORACLES, PEERS, EveryCoin, exact_law, sampled_law
 from metricldp import Categorical, Integer, Randomness, Survey
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.channels import Response
-from metricldp.design.registry import mechanism
 from metricldp.lab.peers import subset
 from metricldp.lab.peers.hadamard import Hadamard
 from metricldp.lab.peers.hashing import LocalHashing, prime_from
@@ -27,6 +25,8 @@ from metricldp.lab.peers.histogram import (
 )
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 from metricldp.lab.peers.walsh import transform
+from metricldp.mechanisms import Response
+from metricldp.mechanisms.registry import mechanism
 from metricldp_core.exact import WORD
 
 EPSILONS = [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4)]

@@ -11,11 +11,11 @@ from utility_optimised import UtilityRappor, protected_ratio, utility_response
 from checks import exact_law
 from metricldp import Categorical, Integer, InvalidSpecError, SensitiveSet, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.channels.conformance import check_channel
-from metricldp.channels.mechanism import ANY_TWO, Simple
-from metricldp.channels.table import Table
-from metricldp.design.registry import build, mechanism
 from metricldp.lab.peers.condensed import Condensed
+from metricldp.mechanisms.base import ANY_TWO, Simple
+from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.registry import build, mechanism
+from metricldp.mechanisms.table import Table
 from metricldp.metrics import Line, Uniform
 from metricldp.metrics.line import Sensitive
 from metricldp_core.exact import CERTAIN, WORD, at_most_exp

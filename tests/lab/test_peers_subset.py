@@ -11,10 +11,10 @@ import pytest
 from checks import EveryCoin, exact_law, sampled_law
 from metricldp import Categorical, Randomness, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.channels.conformance import check_channel
-from metricldp.channels.mechanism import ANY_TWO, Simple
-from metricldp.design.registry import build
 from metricldp.lab.peers.subset import SubsetSelection
+from metricldp.mechanisms.base import ANY_TWO, Simple
+from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.registry import build
 from metricldp.metrics import Uniform
 from metricldp_core.exact import WORD
 

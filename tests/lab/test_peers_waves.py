@@ -9,12 +9,12 @@ from mean_mechanisms import MeanTable, duchi, hybrid, piecewise
 
 from metricldp import Integer, InvalidSpecError, QueryError, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.channels import Response
-from metricldp.channels.conformance import check_channel
-from metricldp.channels.mechanism import ANY_TWO, Simple
-from metricldp.coins.stream import seeded
 from metricldp.lab.peers.reconstruct import expectation_maximisation
 from metricldp.lab.peers.waves import SquareWave, wave
+from metricldp.mechanisms import Response
+from metricldp.mechanisms.base import ANY_TWO, Simple
+from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.randomness import seeded
 from metricldp_core.exact import WORD, at_most_exp
 
 MEANS = (duchi, piecewise, hybrid)

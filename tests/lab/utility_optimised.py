@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from metricldp.basics.errors import CertificateError
-from metricldp.channels import Channel, UnaryChannel
-from metricldp.channels.table import Table
+from metricldp.mechanisms import Channel, UnaryChannel
+from metricldp.mechanisms.table import Table
 from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 

@@ -32,7 +32,7 @@ from metricldp import (
     TightenedMetricWarning,
     Tree,
 )
-from metricldp.design.registry import build
+from metricldp.mechanisms.registry import build
 from metricldp.metrics import Line, Sensitive, Uniform, added, tightened
 from metricldp_core.exact import at_most_exp, log_of
 

@@ -23,8 +23,8 @@ from metricldp import (
     Weight,
 )
 from metricldp.attributes.continuous import AutoBins
-from metricldp.coins.draws import FRACTION_BITS
-from metricldp.design.bins import trade_off
+from metricldp.mechanisms.bins import trade_off
+from metricldp.mechanisms.sampling import FRACTION_BITS
 from metricldp_core.exact import at_most_exp, decimal_of, exp_bounds, log_bounds
 
 

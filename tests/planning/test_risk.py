@@ -23,8 +23,8 @@ from metricldp import (
     SurveySpec,
     Weight,
 )
-from metricldp.channels.joint import JointChannel
-from metricldp.coins.stream import seeded
+from metricldp.mechanisms.joint import JointChannel
+from metricldp.mechanisms.randomness import seeded
 from metricldp.planning import risk as module
 from metricldp.planning.expected_error import prior_in_file
 from metricldp.planning.risk import Guesses, Runs, SingleView, attack, risk, usual_within

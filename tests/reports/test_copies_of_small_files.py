@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from metricldp import Integer, InvalidReportError, Survey
-from metricldp.coins.stream import Randomness
+from metricldp.mechanisms.randomness import Randomness
 
 SURVEY = Survey.design({"age": Integer(0, 9, epsilon=1, per=1, mechanism="geometric")})
 REPORTS = SURVEY.randomize({"age": [1, 2, 3, 4, 5]}, randomness=Randomness.seeded(1))

@@ -30,20 +30,6 @@ from metricldp import (
     Survey,
     Weight,
 )
-from metricldp.channels import (
-    BitChannel,
-    Geometric,
-    MatrixChannel,
-    Response,
-    Threshold,
-    ThresholdDummy,
-    ThresholdPaper,
-    UnaryChannel,
-)
-from metricldp.channels.table import Table
-from metricldp.coins.draws import FRACTION_BITS
-from metricldp.coins.noise import GeometricNoise
-from metricldp.design.registry import build
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hadamard import Hadamard
 from metricldp.lab.peers.hashing import LocalHashing
@@ -54,6 +40,20 @@ from metricldp.lab.peers.prefix import Prefix
 from metricldp.lab.peers.subset import SubsetSelection
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 from metricldp.lab.peers.waves import SquareWave
+from metricldp.mechanisms import (
+    BitChannel,
+    Geometric,
+    MatrixChannel,
+    Response,
+    Threshold,
+    ThresholdDummy,
+    ThresholdPaper,
+    UnaryChannel,
+)
+from metricldp.mechanisms.geometric_noise import GeometricNoise
+from metricldp.mechanisms.registry import build
+from metricldp.mechanisms.sampling import FRACTION_BITS
+from metricldp.mechanisms.table import Table
 from metricldp.metrics import Line, Uniform
 from metricldp.reports import bytes as pack
 from metricldp.reports import columns as people

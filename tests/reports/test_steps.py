@@ -14,7 +14,7 @@ import pytest
 
 from checks import MECHANISMS, steps
 from metricldp import Categorical, Continuous, Integer, Ordinal, Survey, SurveySpec, Weight
-from metricldp.design.registry import build
+from metricldp.mechanisms.registry import build
 from metricldp.metrics import Line
 from metricldp_core.device import Device
 from metricldp_core.random_words import Words

@@ -35,12 +35,12 @@ from metricldp import (
     Weight,
 )
 from metricldp.cli.main import main
-from metricldp.design import torus
 from metricldp.lab.compare import APART, OWN, REFITTED, SAME, compare, compared, taking_part
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.peers.hio import HadamardBoxes
 from metricldp.lab.peers.hio_hashing import HashedBoxes
 from metricldp.lab.peers.joint import Hio, PlanarLaplace
+from metricldp.mechanisms import torus
 from metricldp.metrics import Uniform
 from metricldp.reports import bytes as packed
 from metricldp.reports.arrow import column_of

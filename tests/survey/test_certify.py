@@ -9,8 +9,8 @@ from types import MappingProxyType, SimpleNamespace
 import pytest
 
 from metricldp import Categorical, Continuous, Integer, Lp, Survey, SurveySpec, Weight
-from metricldp.channels import Geometric, Response
-from metricldp.channels.table import Table
+from metricldp.mechanisms import Geometric, Response
+from metricldp.mechanisms.table import Table
 from metricldp.metrics import Line
 from metricldp.survey.certify import Certificate, Proof, _baseline_proof, certify
 from metricldp_core import verify

@@ -27,7 +27,7 @@ from metricldp.answers.queries import Query, parse, parse_all, valued
 from metricldp.answers.ratio import Ratio
 from metricldp.answers.terms import Covariances
 from metricldp.basics.errors import QueryError
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 from metricldp.store.base import REPORTS, Rejected, Store
 from metricldp.store.bits import Cuts
 from metricldp.store.cubes import Table

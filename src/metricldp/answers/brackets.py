@@ -26,7 +26,7 @@ from metricldp.answers.ratio import Excess
 from metricldp.answers.softening import outer
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 from metricldp.store.cubes import Table
 from metricldp.store.readings import attribute_of, involved
 from metricldp.survey.agreement import Agreement

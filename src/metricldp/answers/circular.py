@@ -36,7 +36,7 @@ from metricldp.attributes.base import Attribute, Circle
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import plain
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 
 Functions = Callable[[Attribute], list[Floats]]
 """Functions of the position of an attribute; surveys may differ in their bins."""

@@ -22,7 +22,7 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import listed
 from metricldp.basics.writing import check_apart, replacing
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 from metricldp.reports import arrow, parquet
 from metricldp.reports.incoming import files_in, pieces
 from metricldp.store.base import Store

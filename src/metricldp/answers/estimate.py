@@ -17,7 +17,7 @@ from metricldp.answers.predict import Pairs, variance_bounds
 from metricldp.answers.ratio import Ratio
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 from metricldp.store.base import Sums
 from metricldp.store.extremes import Extremes
 from metricldp.store.readings import Readings

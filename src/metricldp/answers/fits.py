@@ -32,9 +32,9 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import listed, shown
-from metricldp.channels import Floats
-from metricldp.design.workloads import Workload
 from metricldp.estimate.table import EstimateTable
+from metricldp.mechanisms import Floats
+from metricldp.mechanisms.workloads import Workload
 from metricldp.store.base import Store
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement

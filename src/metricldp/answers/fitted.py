@@ -21,8 +21,8 @@ from metricldp.answers.quantiles import Cdf, Quantile
 from metricldp.answers.searches import ISOTONIC
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
-from metricldp.channels import Floats
 from metricldp.estimate.display import Display
+from metricldp.mechanisms import Floats
 
 LABEL = "fitted, biased; SE and CI are those of the unbiased estimate"
 OUTSIDE = "the fitted value is outside of this interval"

@@ -21,7 +21,7 @@ from metricldp.answers.estimate import to_answers
 from metricldp.answers.predict import variance_bounds
 from metricldp.answers.queries import Query, asked_of, if_answered, parse
 from metricldp.basics.errors import QueryError
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 from metricldp.store import cubes
 from metricldp.store.extremes import Extremes
 from metricldp.store.readings import Readings, attribute_of, involved, read, read_one

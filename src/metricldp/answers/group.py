@@ -15,7 +15,7 @@ from metricldp.answers.ratio import Ratio
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import plain
-from metricldp.channels import Floats, Integers
+from metricldp.mechanisms import Floats, Integers
 
 _TINY = 1e-9
 """In place of a group of no people at all."""

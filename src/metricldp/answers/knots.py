@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 
 _MOST_KINKS = 24
 """A function with more kinks has a knot at every position."""

@@ -21,7 +21,7 @@ from metricldp.answers.moments import Numeric, about_means
 from metricldp.answers.smooth import Factors, People, Through, kept
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import listed, shown
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 from metricldp.store.readings import attribute_of
 
 INTERCEPT = "intercept"

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import Floats, IntegerChannel
-from metricldp.channels.base import ranges_gram
+from metricldp.mechanisms import Floats, IntegerChannel
+from metricldp.mechanisms.channel import ranges_gram
 
 Shares = npt.NDArray[Any]
 """How people are spread over the cells: an axis for each channel, in sum 1."""

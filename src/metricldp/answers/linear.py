@@ -20,9 +20,9 @@ from metricldp.answers.estimate import RESPONDENTS, to_answers
 from metricldp.answers.liars import Lie, one_report
 from metricldp.answers.predict import possible_sum, variance_bounds
 from metricldp.answers.queries import Query, asked_of
-from metricldp.channels import Floats
-from metricldp.design.workloads import Words, Workload
 from metricldp.estimate.table import EstimateTable, Grouping
+from metricldp.mechanisms import Floats
+from metricldp.mechanisms.workloads import Words, Workload
 from metricldp.store.base import Sums
 from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, chunks, read_one
 from metricldp.survey.agreement import Agreement

@@ -22,7 +22,7 @@ import numpy as np
 
 from metricldp.answers.likelihood import Reports, Shares
 from metricldp.basics.optional import lazy
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 
 threadpoolctl = lazy("threadpoolctl")
 

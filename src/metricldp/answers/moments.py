@@ -22,8 +22,8 @@ from metricldp.answers.arithmetic import Terms
 from metricldp.answers.conditions import Where
 from metricldp.answers.smooth import Factors, People, Tallied, Through, kept
 from metricldp.basics.errors import QueryError
-from metricldp.channels import Floats
 from metricldp.estimate.display import NOT_ESTIMABLE
+from metricldp.mechanisms import Floats
 from metricldp.store.readings import attribute_of
 
 _EVENLY = 1 / 6

@@ -13,8 +13,8 @@ from metricldp.answers.likelihood import Kinds, Listed, Reports, Shares, Tabled
 from metricldp.attributes.answered import response_of
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted, shown
-from metricldp.channels import Channel, IntegerChannel
-from metricldp.channels.joint import JointChannel, Part
+from metricldp.mechanisms import Channel, IntegerChannel
+from metricldp.mechanisms.joint import JointChannel, Part
 from metricldp.store.base import Store
 from metricldp.store.bits import Batch
 from metricldp.store.readings import attribute_of

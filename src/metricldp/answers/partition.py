@@ -30,12 +30,11 @@ from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, shown
-from metricldp.channels import Floats
-from metricldp.channels.cells import Cells
-from metricldp.design import registry
-from metricldp.design.plans import workload_of
-from metricldp.design.shapes import watching
-from metricldp.design.torus import effort
+from metricldp.mechanisms import Floats, registry
+from metricldp.mechanisms.joint_cells import Cells
+from metricldp.mechanisms.matrix import workload_of
+from metricldp.mechanisms.shapes import watching
+from metricldp.mechanisms.torus import effort
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 

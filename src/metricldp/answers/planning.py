@@ -17,8 +17,8 @@ from metricldp.answers.answer import Estimate
 from metricldp.answers.estimate import POPULATION, drawn, kept_between
 from metricldp.answers.knots import hats, level_sets
 from metricldp.answers.softening import Axis, along, outer, soften
-from metricldp.channels import Channel, Floats
-from metricldp.channels.kinds import IntegerChannel
+from metricldp.mechanisms import Channel, Floats
+from metricldp.mechanisms.features import IntegerChannel
 from metricldp.store.cubes import Table
 
 _AROUND = {

@@ -19,8 +19,8 @@ from metricldp.attributes.answered import YES, response_of
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import root_of
 from metricldp.basics.text import shown
-from metricldp.channels import Floats
-from metricldp.design.workloads import Workload
+from metricldp.mechanisms import Floats
+from metricldp.mechanisms.workloads import Workload
 from metricldp.store.extremes import Sum
 from metricldp.store.readings import MAX_ROWS_TOGETHER, Readings, read, read_block, read_one
 from metricldp.survey.agreement import Agreement

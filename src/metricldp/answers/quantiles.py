@@ -38,9 +38,9 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import plain
-from metricldp.channels import Floats
 from metricldp.estimate.display import EMPTY, Display, interval_text, rounded, rounded_error
 from metricldp.estimate.table import EstimateTable, Grouping
+from metricldp.mechanisms import Floats
 
 Value = int | float | str
 

@@ -24,8 +24,6 @@ from metricldp.attributes.selection import (
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import guess, listed, shown
-from metricldp.design.plans import workload_of
-from metricldp.design.workloads import Workload
 from metricldp.estimate.expression import Selection, select
 from metricldp.estimate.selections import (
     Product,
@@ -38,6 +36,8 @@ from metricldp.estimate.selections import (
     simplified,
     union,
 )
+from metricldp.mechanisms.matrix import workload_of
+from metricldp.mechanisms.workloads import Workload
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 

@@ -19,9 +19,9 @@ from metricldp.answers.moments import numeric
 from metricldp.answers.smooth import People, Tallied
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown, table
-from metricldp.channels import Floats
 from metricldp.estimate.display import percent
 from metricldp.estimate.table import EstimateTable, Grouping
+from metricldp.mechanisms import Floats
 from metricldp.store.readings import attribute_of
 
 NOTE = "moments are estimated without bias, so noise in predictors does not attenuate coefficients"

@@ -12,7 +12,7 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import shown
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 
 optimize = lazy("scipy.optimize")
 

@@ -24,7 +24,7 @@ from metricldp.answers.spread import NOTHING
 from metricldp.answers.terms import Asked, Term, rounding, simplified, spread_of
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 from metricldp.store.readings import attribute_of, chunks, involved, read_pairs
 
 _PAIRS_TOGETHER = 32

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 
 _STEPS = 1000
 """Steps of the search at most."""

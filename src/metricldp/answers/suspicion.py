@@ -25,7 +25,7 @@ from metricldp.answers.comparisons import POSITIVE, p_text
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import counted, shown, table
-from metricldp.channels import Channel, Floats, IntegerChannel
+from metricldp.mechanisms import Channel, Floats, IntegerChannel
 from metricldp.store.base import Store
 
 _MOST_FITTED = 1 << 21

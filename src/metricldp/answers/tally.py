@@ -36,8 +36,8 @@ from metricldp.answers.suspicion import GoodnessOfFit, goodness_of_fit
 from metricldp.answers.weighted import weighted_sum
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
-from metricldp.design.workloads import Workload
 from metricldp.estimate.table import EstimateTable, Grouping
+from metricldp.mechanisms.workloads import Workload
 from metricldp.store.opening import opened
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement

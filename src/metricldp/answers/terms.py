@@ -23,7 +23,7 @@ from metricldp.answers.spread import NOTHING, Spread
 from metricldp.answers.watched import Pace
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import counted
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 from metricldp.store.base import Store
 from metricldp.store.readings import read, read_pair
 from metricldp.survey.agreement import Agreement

@@ -24,7 +24,7 @@ from metricldp.answers.smooth import Factors, People, Tallied
 from metricldp.basics.errors import QueryError
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted, shown
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 from metricldp.store.readings import attribute_of
 
 special = lazy("scipy.special")

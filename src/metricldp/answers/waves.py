@@ -30,8 +30,8 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import counted, guess, listed, shown
-from metricldp.channels import Floats
 from metricldp.estimate.table import EstimateTable, Grouping
+from metricldp.mechanisms import Floats
 from metricldp.store.readings import attribute_of, involved, read
 from metricldp.survey.agreement import Agreement
 

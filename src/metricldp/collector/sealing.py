@@ -14,10 +14,10 @@ import numpy as np
 
 from metricldp.basics.errors import InvalidReportError
 from metricldp.basics.writing import remove_leftovers, replacing
-from metricldp.coins.stream import Randomness
 from metricldp.collector.books import Books
 from metricldp.collector.database import StoreError
 from metricldp.collector.envelope import today
+from metricldp.mechanisms.randomness import Randomness
 from metricldp.reports import parquet
 from metricldp.reports.arrow import BATCH
 from metricldp.reports.bytes import header, unpack

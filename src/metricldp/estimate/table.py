@@ -21,8 +21,8 @@ from metricldp.basics.numbers import finite
 from metricldp.basics.optional import lazy, loaded
 from metricldp.basics.text import guess, listed, plain, shown
 from metricldp.basics.text import table as text_table
-from metricldp.channels import Floats
 from metricldp.estimate.display import NOT_ESTIMABLE, percent
+from metricldp.mechanisms import Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -29,7 +29,7 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number, is_whole
 from metricldp.basics.text import plain, shown, table
-from metricldp.channels import Channel, Floats, IntegerChannel
+from metricldp.mechanisms import Channel, Floats, IntegerChannel
 from metricldp.survey.agreement import Agreement
 
 _POINTS, _FINE = 1 << 16, 1 << 18

@@ -21,9 +21,6 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.progress import Progress, silent
 from metricldp.basics.text import counted, listed, table
-from metricldp.channels import Floats
-from metricldp.channels.mechanism import ANY_TWO, PER_STEP
-from metricldp.coins.stream import Randomness, seeded
 from metricldp.lab.contest import (
     AS_ONE,
     MOST,
@@ -36,6 +33,9 @@ from metricldp.lab.contest import (
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.fitted import Fitted, fitted, post_processed, refitted
 from metricldp.lab.meanings import both_promises, meanings, nearer, stated
+from metricldp.mechanisms import Floats
+from metricldp.mechanisms.base import ANY_TWO, PER_STEP
+from metricldp.mechanisms.randomness import Randomness, seeded
 from metricldp.metrics import Lp, Metric
 from metricldp.reports.files import read_positions
 from metricldp.survey.agreement import Agreement

@@ -22,13 +22,13 @@ import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.channels import Channel, Floats
-from metricldp.channels.joint import JointChannel
-from metricldp.channels.mechanism import ANY_TWO, PER_STEP, Mechanism
-from metricldp.coins.stream import Randomness
-from metricldp.design.cells import MOST_CELLS
-from metricldp.design.registry import AUTO, every_mechanism, mechanism
 from metricldp.lab.crowd import Crowd, Questions
+from metricldp.mechanisms import Channel, Floats
+from metricldp.mechanisms.base import ANY_TWO, PER_STEP, Mechanism
+from metricldp.mechanisms.joint import JointChannel
+from metricldp.mechanisms.joint_design import MOST_CELLS
+from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.registry import AUTO, every_mechanism, mechanism
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.ledger import kept
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.base import Attribute
-from metricldp.channels import Floats, Integers
+from metricldp.mechanisms import Floats, Integers
 
 _AT_ONCE = 1 << 22
 """Products of factors written out at a time."""

@@ -22,9 +22,6 @@ import numpy as np
 from metricldp.answers.tally import Tally
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
-from metricldp.channels import Floats, IntegerChannel
-from metricldp.channels.mechanism import ANY_TWO
-from metricldp.coins.stream import Randomness
 from metricldp.lab.contest import Contender, Entry
 from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.peers import postprocess
@@ -32,6 +29,9 @@ from metricldp.lab.peers.grids import collected
 from metricldp.lab.peers.pripl import pripl_tree
 from metricldp.lab.peers.reconstruct import expectation_maximisation
 from metricldp.lab.peers.waves import drawn_waves
+from metricldp.mechanisms import Floats, IntegerChannel
+from metricldp.mechanisms.base import ANY_TWO
+from metricldp.mechanisms.randomness import Randomness
 from metricldp.reports.arrow import to_table
 from metricldp.store.raw import Raw
 

@@ -11,13 +11,13 @@ import numpy as np
 from metricldp.attributes.answered import label
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import table
-from metricldp.channels.base import Channel
-from metricldp.channels.cells import Cells
-from metricldp.design.auto import mean_variance, variance_of
-from metricldp.design.boxes import Boxes
-from metricldp.design.cells import MARGINS, OnCells
-from metricldp.design.limits import MOST_LIMITED, limit
-from metricldp.design.plans import GIVEN, checked_prior, checked_workload, workload_of
+from metricldp.mechanisms.auto import mean_variance, variance_of
+from metricldp.mechanisms.boxes import Boxes
+from metricldp.mechanisms.channel import Channel
+from metricldp.mechanisms.joint_cells import Cells
+from metricldp.mechanisms.joint_design import MARGINS, OnCells
+from metricldp.mechanisms.limits import MOST_LIMITED, limit
+from metricldp.mechanisms.matrix import GIVEN, checked_prior, checked_workload, workload_of
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block

@@ -18,7 +18,7 @@ from metricldp.answers.queries import Query, expected, if_answered, parse, workl
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import shown
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 from metricldp.reports.files import read_positions
 from metricldp.survey.agreement import Agreement
 from metricldp_core.random_words import FRACTION_BITS

@@ -32,9 +32,9 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import plain, shown
-from metricldp.channels import Channel, Floats, Integers
-from metricldp.channels.joint import JointChannel
-from metricldp.coins.stream import Randomness, seeded
+from metricldp.mechanisms import Channel, Floats, Integers
+from metricldp.mechanisms.joint import JointChannel
+from metricldp.mechanisms.randomness import Randomness, seeded
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block

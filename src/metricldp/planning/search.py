@@ -16,9 +16,9 @@ from typing import Any
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import CertificateError, InvalidSpecError, QueryError
 from metricldp.basics.text import plain
-from metricldp.design import registry
-from metricldp.design.auto import MAX_SEARCHED_FOR, MAX_UNARY_BITS
-from metricldp.design.plans import GIVEN
+from metricldp.mechanisms import registry
+from metricldp.mechanisms.auto import MAX_SEARCHED_FOR, MAX_UNARY_BITS
+from metricldp.mechanisms.matrix import GIVEN
 from metricldp.planning.target import COUNT, Target
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.explain import rounded_up

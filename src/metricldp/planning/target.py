@@ -21,8 +21,8 @@ from metricldp.answers.queries import EVERYBODY, Query, expected, parse, valued
 from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, plain, shown
-from metricldp.channels import Floats
 from metricldp.estimate.display import percent
+from metricldp.mechanisms import Floats
 from metricldp.store.readings import attribute_of, involved
 from metricldp.survey.agreement import Agreement
 

@@ -14,7 +14,7 @@ import numpy as np
 from metricldp.basics.errors import InvalidReportError, InvalidValueError
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted, shown, type_name
-from metricldp.channels import Column, Field
+from metricldp.mechanisms import Column, Field
 from metricldp.survey.agreement import Agreement
 from metricldp_core.manifest import FORMAT
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import InvalidReportError
-from metricldp.channels import Column
+from metricldp.mechanisms import Column
 from metricldp.reports.arrow import batches, check_table, to_table
 from metricldp.survey.agreement import Agreement
 from metricldp_core.manifest import FORMAT

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import Column
-from metricldp.coins.draws import round_at_random
-from metricldp.coins.stream import Randomness
+from metricldp.mechanisms import Column
+from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.sampling import round_at_random
 from metricldp.reports.arrow import BATCH, to_table
 from metricldp.reports.columns import checked
 from metricldp.reports.shuffle import random_order

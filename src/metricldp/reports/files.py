@@ -15,7 +15,7 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import InvalidValueError
 from metricldp.basics.optional import lazy
 from metricldp.basics.writing import check_apart
-from metricldp.coins.stream import Randomness
+from metricldp.mechanisms.randomness import Randomness
 from metricldp.reports import arrow, parquet
 from metricldp.reports.columns import column_hint, positions_of
 from metricldp.reports.encode import encode

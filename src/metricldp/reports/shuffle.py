@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.writing import scratch
-from metricldp.channels import Column
-from metricldp.coins.stream import Randomness
+from metricldp.mechanisms import Column
+from metricldp.mechanisms.randomness import Randomness
 from metricldp.reports.arrow import batches, to_table
 from metricldp.survey.agreement import Agreement
 

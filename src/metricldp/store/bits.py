@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.attributes.selection import Span
-from metricldp.channels import Channel, Column, Floats
+from metricldp.mechanisms import Channel, Column, Floats
 from metricldp.store.extremes import Extremes
 from metricldp.store.readings import Reading, Readings, chunks
 from metricldp.survey.agreement import Agreement

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.channels import Channel, Floats, Levels
-from metricldp.channels.joint import (
+from metricldp.mechanisms import Channel, Floats, Levels
+from metricldp.mechanisms.joint import (
     Functions,
     JointChannel,
     Term,

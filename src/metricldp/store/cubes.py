@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
-from metricldp.channels import Channel, Column, Floats
+from metricldp.mechanisms import Channel, Column, Floats
 from metricldp.store.bits import Batch, Counts, Words, transposed
 from metricldp.store.readings import Readings
 

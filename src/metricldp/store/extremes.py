@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 
 _ROUNDING = 1e-12
 Sum = list[tuple[float, dict[tuple[str, ...], Floats]]]

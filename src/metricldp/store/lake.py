@@ -14,7 +14,7 @@ import numpy as np
 
 from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.text import counted
-from metricldp.channels import Channel, Floats
+from metricldp.mechanisms import Channel, Floats
 from metricldp.store import cubes, scan
 from metricldp.store.base import REPORTS, Rejected, Sums
 from metricldp.store.bits import Batch, Product

@@ -16,7 +16,7 @@ import numpy as np
 
 from metricldp.basics.optional import lazy
 from metricldp.basics.text import counted
-from metricldp.channels import Channel, Floats
+from metricldp.mechanisms import Channel, Floats
 from metricldp.reports import arrow, parquet
 from metricldp.reports.bytes import pack
 from metricldp.reports.incoming import pieces

@@ -17,7 +17,7 @@ import numpy as np
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import guess, listed, shown
-from metricldp.channels import Channel, Floats, Levels
+from metricldp.mechanisms import Channel, Floats, Levels
 from metricldp.store.block_readings import BlockReading, CellReading, read_items
 from metricldp.store.extremes import KNOWN, Extremes, Sum, varies
 from metricldp.survey.agreement import Agreement

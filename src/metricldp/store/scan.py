@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metricldp.channels import Channel, Floats, Integers
+from metricldp.mechanisms import Channel, Floats, Integers
 from metricldp.store.bits import Batch, Counts
 from metricldp.store.readings import Part, Reading, Readings
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
-from metricldp.channels import Channel
+from metricldp.mechanisms import Channel
 from metricldp.store import cubes
 from metricldp.store.base import REPORTS, Store, Sums
 from metricldp.store.bits import Cuts, Product, Terms

@@ -22,22 +22,22 @@ from metricldp.attributes.kinds import from_dict
 from metricldp.basics.checks import is_line, refuse_unknown
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.text import guess, listed, shown
-from metricldp.channels.base import Channel
-from metricldp.channels.fields import Clear, Field
-from metricldp.channels.mechanism import Mechanism
-from metricldp.channels.memoised import Memoised
-from metricldp.channels.stored import (
+from metricldp.mechanisms import registry
+from metricldp.mechanisms.auto import choose
+from metricldp.mechanisms.base import Mechanism
+from metricldp.mechanisms.bins import with_best_bins
+from metricldp.mechanisms.channel import Channel
+from metricldp.mechanisms.fields import Clear, Field
+from metricldp.mechanisms.joint_design import ON_CELLS
+from metricldp.mechanisms.matrix import GIVEN
+from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.stored import (
     StoredMechanism,
     channel_of,
     check_kind,
     check_stated,
     distribution_from,
 )
-from metricldp.design import registry
-from metricldp.design.auto import choose
-from metricldp.design.bins import with_best_bins
-from metricldp.design.cells import ON_CELLS
-from metricldp.design.plans import GIVEN
 from metricldp.metrics import Lp, Metric
 from metricldp.survey import files
 from metricldp.survey.blocks import USUAL, Block, blocks_of, check_settings

@@ -14,16 +14,16 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.text import guess, listed, shown
-from metricldp.channels.cells import Cells
-from metricldp.channels.fields import Field
-from metricldp.channels.joint import JointChannel, JointMechanism, Part
-from metricldp.channels.mechanism import Mechanism
-from metricldp.channels.stored import channel_of, check_kind
-from metricldp.channels.table import Table
-from metricldp.channels.wound import Wound
-from metricldp.design import registry
-from metricldp.design.cells import MARGINS
-from metricldp.design.plans import checked_prior, said_workload
+from metricldp.mechanisms import registry
+from metricldp.mechanisms.base import Mechanism
+from metricldp.mechanisms.fields import Field
+from metricldp.mechanisms.joint import JointChannel, JointMechanism, Part
+from metricldp.mechanisms.joint_cells import Cells
+from metricldp.mechanisms.joint_design import MARGINS
+from metricldp.mechanisms.matrix import checked_prior, said_workload
+from metricldp.mechanisms.stored import channel_of, check_kind
+from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.torus_channel import Wound
 from metricldp.metrics import Lp, Metric
 from metricldp.metrics.closed import common_unit
 from metricldp_core import manifest as core

@@ -12,7 +12,7 @@ import numpy as np
 
 from metricldp.attributes.answered import label, response_of
 from metricldp.basics import markup, text
-from metricldp.channels.memoised import Memoised
+from metricldp.mechanisms.memoised_channel import Memoised
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import root_below
 from metricldp.survey.agreement import Agreement

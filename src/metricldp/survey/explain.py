@@ -18,7 +18,7 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.markup import beside
 from metricldp.basics.markup import table as html_table
 from metricldp.basics.text import counted, plain, table
-from metricldp.design.plans import GIVEN
+from metricldp.mechanisms.matrix import GIVEN
 from metricldp.metrics import Relative
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block

@@ -16,8 +16,8 @@ from metricldp.attributes.kinds import from_dict
 from metricldp.basics.checks import refuse_unknown
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import listed, shown
-from metricldp.channels.mechanism import Mechanism
-from metricldp.design.workloads import Workload
+from metricldp.mechanisms.base import Mechanism
+from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Lp
 from metricldp.survey import files
 from metricldp.survey.agreement import attribute_tables, check_attributes

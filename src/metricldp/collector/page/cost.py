@@ -10,8 +10,8 @@ from metricldp.answers.conditions import attributes_in
 from metricldp.answers.tally import Tally
 from metricldp.basics.errors import QueryError
 from metricldp.collector.page.query import Query
-from metricldp.design.plans import workload_of
 from metricldp.estimate.request import Request, parameters
+from metricldp.mechanisms.matrix import workload_of
 from metricldp.store.cubes import worth_a_table
 from metricldp.store.readings import attribute_of, involved
 from metricldp.survey.agreement import Agreement

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.channels.base import Channel
-from metricldp.channels.fields import Column
 from metricldp.lab.audit.design import Design, Pair, Rows
 from metricldp.lab.audit.sample import Counts, Features, Sample
 from metricldp.lab.audit.trials import Family, Floats, Prospect, from_odds, promising
+from metricldp.mechanisms.channel import Channel
+from metricldp.mechanisms.fields import Column
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 from metricldp_core.exact import log_of

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from metricldp.attributes.answered import label
 from metricldp.basics.progress import Progress
-from metricldp.channels.fields import Column
 from metricldp.lab.audit.clients import Client, Reports
 from metricldp.lab.audit.design import Asked, Rows
+from metricldp.mechanisms.fields import Column
 from metricldp.reports.bytes import header, pack, packed_size, unpack
 from metricldp.reports.encode import encode
 from metricldp.survey.agreement import Agreement

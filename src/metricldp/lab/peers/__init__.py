@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import shown
-from metricldp.channels.mechanism import ANY_TWO, Simple
 from metricldp.lab.peers.condensed import Condensed
 from metricldp.lab.peers.haar import Haar
 from metricldp.lab.peers.hadamard import Hadamard
@@ -24,6 +23,7 @@ from metricldp.lab.peers.prefix import Prefix
 from metricldp.lab.peers.subset import SubsetSelection
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 from metricldp.lab.peers.waves import SquareWave
+from metricldp.mechanisms.base import ANY_TWO, Simple
 
 _WANG, _CORMODE = "Wang et al. 2017", "Cormode et al. 2019"
 

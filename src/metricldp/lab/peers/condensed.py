@@ -16,9 +16,9 @@ from functools import cache
 from typing import ClassVar
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.channels import Channel
-from metricldp.channels.mechanism import Label, Mechanism
-from metricldp.channels.table import Table
+from metricldp.mechanisms import Channel
+from metricldp.mechanisms.base import Label, Mechanism
+from metricldp.mechanisms.table import Table
 from metricldp.metrics import Metric
 from metricldp_core.exact import WORD, exp_bounds, floor_of
 

@@ -43,11 +43,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.channels import Column, Floats, Integers, Number
-from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
-from metricldp.coins.noise import GeometricNoise
-from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.distribution import Baseline
+from metricldp.mechanisms import Column, Floats, Integers, Number
+from metricldp.mechanisms.geometric_noise import GeometricNoise
+from metricldp.mechanisms.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
+from metricldp.mechanisms.randomness import Randomness
 from metricldp_core import distributions as core
 from metricldp_core.exact import product
 from metricldp_core.random_words import Words

@@ -23,7 +23,7 @@ import numpy as np
 
 from metricldp.answers.postprocess import norm_sub
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.channels import Floats, Integers
+from metricldp.mechanisms import Floats, Integers
 
 _FINE, _COARSE = 0.7, 0.03
 """How far people are thought not to be spread evenly inside a cell, in the published guideline."""

@@ -18,10 +18,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp.channels import Floats
 from metricldp.lab.peers.levels import OneLevel
 from metricldp.lab.peers.tree import Written
 from metricldp.lab.peers.walsh import power_of_two
+from metricldp.mechanisms import Floats
 
 
 @dataclass(frozen=True)

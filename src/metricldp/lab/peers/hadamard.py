@@ -21,10 +21,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp.channels import Column, Floats, Integers
-from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
-from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.walsh import SignChannel, odd, transform
+from metricldp.mechanisms import Column, Floats, Integers
+from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.sampling import bernoulli, lanes, uniform, words_for
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 

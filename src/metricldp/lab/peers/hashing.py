@@ -37,10 +37,10 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.channels import Column, Floats, Integers, NumberChannel, Response
-from metricldp.coins.draws import uniform
-from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.supports import Supports
+from metricldp.mechanisms import Column, Floats, Integers, NumberChannel, Response
+from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.sampling import uniform
 from metricldp_core.canonical import word
 from metricldp_core.exact import WORD, exp_bounds
 from metricldp_core.random_words import Words

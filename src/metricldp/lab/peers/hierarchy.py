@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from metricldp.channels import Floats, keep_for
 from metricldp.lab.peers.levels import OneLevel
 from metricldp.lab.peers.tree import Tree, Written
+from metricldp.mechanisms import Floats, keep_for
 
 
 @dataclass(frozen=True)

@@ -30,14 +30,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import Channel, Column, Floats, Integers
-from metricldp.channels.base import farthest
-from metricldp.channels.fields import Bytes, Mask, read_number, write_number
-from metricldp.coins.draws import uniform
-from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.distribution import Baseline
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.unary import UnaryOptimised
+from metricldp.mechanisms import Channel, Column, Floats, Integers
+from metricldp.mechanisms.channel import farthest
+from metricldp.mechanisms.fields import Bytes, Mask, read_number, write_number
+from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.sampling import uniform
 from metricldp_core.canonical import word
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words

@@ -42,13 +42,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from metricldp.channels import Column, Floats, Integers, Number, Response
-from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
-from metricldp.coins.draws import uniform
-from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.distribution import Baseline
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.walsh import odd, power_of_two, transform
+from metricldp.mechanisms import Column, Floats, Integers, Number, Response
+from metricldp.mechanisms.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
+from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.sampling import uniform
 from metricldp_core.canonical import word
 from metricldp_core.exact import WORD, log_of
 from metricldp_core.random_words import Words

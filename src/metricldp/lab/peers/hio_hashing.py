@@ -34,12 +34,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import Column, Floats, Integers, Number
-from metricldp.channels.joint import Columns, Functions, Part, People, Sizes, Term
-from metricldp.coins.draws import uniform
-from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hio import Boxes, products
+from metricldp.mechanisms import Column, Floats, Integers, Number
+from metricldp.mechanisms.joint import Columns, Functions, Part, People, Sizes, Term
+from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.sampling import uniform
 from metricldp_core.random_words import Words
 
 BOX = "box"

@@ -16,9 +16,9 @@ from typing import ClassVar, Self
 import numpy as np
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.channels import Floats, MatrixChannel
-from metricldp.design.plans import MOST_POSITIONS
 from metricldp.lab.peers.unary import AlikeUnary
+from metricldp.mechanisms import Floats, MatrixChannel
+from metricldp.mechanisms.matrix import MOST_POSITIONS
 from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 _GRID = 1 << 10

@@ -12,13 +12,13 @@ from metricldp.attributes.base import LARGEST_SIZE
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import shown
-from metricldp.channels.base import LARGEST_EPSILON
-from metricldp.channels.joint import JointChannel, JointMechanism, Metrics, People, Sizes
-from metricldp.channels.mechanism import ANY_TWO
 from metricldp.lab.peers.faces import Faces
 from metricldp.lab.peers.hio import HadamardBoxes
 from metricldp.lab.peers.hio_hashing import HashedBoxes
 from metricldp.lab.peers.planar import SMALLEST_STEP, Planar
+from metricldp.mechanisms.base import ANY_TWO
+from metricldp.mechanisms.channel import LARGEST_EPSILON
+from metricldp.mechanisms.joint import JointChannel, JointMechanism, Metrics, People, Sizes
 from metricldp.metrics import Line, Metric, Uniform
 from metricldp.metrics.grid import root_below
 

@@ -38,10 +38,10 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.channels import Column, Floats, Integers, Number
-from metricldp.channels.joint import Columns, Functions, JointChannel, Part, People, Term
-from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.distribution import Baseline
+from metricldp.mechanisms import Column, Floats, Integers, Number
+from metricldp.mechanisms.joint import Columns, Functions, JointChannel, Part, People, Term
+from metricldp.mechanisms.randomness import Randomness
 from metricldp.metrics.grid import root_below
 from metricldp_core.canonical import word
 from metricldp_core.exact import WORD, at_most_exp

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from metricldp.answers.postprocess import norm_sub
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 
 __all__ = [
     "base_cut",

@@ -18,8 +18,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.channels import MatrixChannel
-from metricldp.design.plans import MOST_POSITIONS
+from metricldp.mechanisms import MatrixChannel
+from metricldp.mechanisms.matrix import MOST_POSITIONS
 
 
 class Prefix(MatrixChannel):

@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from metricldp.answers.postprocess import norm_sub
-from metricldp.channels import Floats, Integers
 from metricldp.lab.peers.grids import noisy_shares
 from metricldp.lab.peers.reconstruct import expectation_maximisation
 from metricldp.lab.peers.waves import drawn_waves
+from metricldp.mechanisms import Floats, Integers
 
 FIRST = 0.2
 """The share of people whose reports the pieces are fitted to."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from metricldp.answers.likelihood import Tabled
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import shown
-from metricldp.channels import Floats, IntegerChannel
+from metricldp.mechanisms import Floats, IntegerChannel
 
 MOST_ROUNDS = 10_000
 _ENOUGH = 1e-3

@@ -24,11 +24,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from metricldp.basics.errors import CertificateError
-from metricldp.channels import BitChannel, Channel, Column, Floats, Integers
-from metricldp.channels.fields import Bits, Mask
-from metricldp.coins.draws import bernoulli, lanes, uniform, words_for
-from metricldp.coins.stream import Randomness
 from metricldp.lab.peers.supports import Supports
+from metricldp.mechanisms import BitChannel, Channel, Column, Floats, Integers
+from metricldp.mechanisms.fields import Bits, Mask
+from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.sampling import bernoulli, lanes, uniform, words_for
 from metricldp_core.canonical import word
 from metricldp_core.exact import WORD, exp_bounds, floor_of
 from metricldp_core.random_words import Words

@@ -18,8 +18,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp.channels import Channel, Column, Floats
 from metricldp.lab.peers.distribution import Baseline
+from metricldp.mechanisms import Channel, Column, Floats
 from metricldp_core.exact import log_of
 
 

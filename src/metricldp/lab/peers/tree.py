@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 from metricldp.basics.errors import CertificateError
-from metricldp.channels import UnaryChannel
+from metricldp.mechanisms import UnaryChannel
 from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 

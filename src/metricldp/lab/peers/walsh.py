@@ -13,8 +13,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.channels import Floats, IntegerChannel, Integers, keep_for
 from metricldp.lab.peers.distribution import Baseline
+from metricldp.mechanisms import Floats, IntegerChannel, Integers, keep_for
 from metricldp_core.exact import WORD
 
 

@@ -19,8 +19,8 @@ from fractions import Fraction
 import numpy as np
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.channels import Floats, Integers
-from metricldp.channels.table import Table
+from metricldp.mechanisms import Floats, Integers
+from metricldp.mechanisms.table import Table
 from metricldp_core.exact import WORD, ceil_of, decimal_of, exp_bounds, floor_of
 
 MOST_POSITIONS = 1024

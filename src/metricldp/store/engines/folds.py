@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from metricldp.channels import Floats
+from metricldp.mechanisms import Floats
 from metricldp.reports import arrow
 from metricldp.store import cubes, scan
 from metricldp.store.bits import Batch, Product, counts_from_reports

@@ -16,7 +16,7 @@ import numpy as np
 
 from metricldp.basics.errors import InvalidReportError, MetricLdpError, QueryError
 from metricldp.basics.text import counted, shown
-from metricldp.channels.fields import Number
+from metricldp.mechanisms.fields import Number
 from metricldp.reports import arrow
 from metricldp.store.bits import Batch, Product
 from metricldp.store.engines.base import REPORTS, SQUARES, WEIGHT, Engine, Sums

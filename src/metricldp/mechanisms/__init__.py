@@ -1,0 +1,39 @@
+"""The channels: an attribute's way from a private position to a report and back to answers."""
+
+from __future__ import annotations
+
+from metricldp.mechanisms.channel import LARGEST_EPSILON, Channel, Cut, Floats, Integers, Levels
+from metricldp.mechanisms.features import BitChannel, IntegerChannel, NumberChannel
+from metricldp.mechanisms.fields import Bits, Clear, Column, Field, Number, Struct
+from metricldp.mechanisms.geometric import Geometric
+from metricldp.mechanisms.matrix_channel import MatrixChannel
+from metricldp.mechanisms.randomized_response import Response, keep_for
+from metricldp.mechanisms.threshold import Threshold
+from metricldp.mechanisms.threshold_paper import ThresholdDummy, ThresholdPaper
+from metricldp.mechanisms.unary_channel import UnaryChannel
+
+__all__ = [
+    "LARGEST_EPSILON",
+    "BitChannel",
+    "Bits",
+    "Channel",
+    "Clear",
+    "Column",
+    "Cut",
+    "Field",
+    "Floats",
+    "Geometric",
+    "IntegerChannel",
+    "Integers",
+    "Levels",
+    "MatrixChannel",
+    "Number",
+    "NumberChannel",
+    "Response",
+    "Struct",
+    "Threshold",
+    "ThresholdDummy",
+    "ThresholdPaper",
+    "UnaryChannel",
+    "keep_for",
+]

@@ -1,0 +1,467 @@
+"""Every registered channel keeps the same promises, proved by enumeration on tiny domains."""
+
+import itertools
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from checks import (
+    MECHANISMS,
+    PEERS,
+    EveryCoin,
+    assert_counts,
+    check_sampler,
+    enumerated_ratio,
+    exact_law,
+    key,
+    prove,
+    sampled_law,
+)
+from metricldp import Categorical, Integer, Matrix, Survey
+from metricldp.basics.errors import CertificateError
+from metricldp.lab.peers.histogram import HistogramSum
+from metricldp.lab.peers.prefix import Prefix
+from metricldp.mechanisms import Geometric, Response, Threshold, ThresholdPaper
+from metricldp.mechanisms.auto import choose
+from metricldp.mechanisms.geometric_noise import GeometricNoise
+from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.registry import build
+from metricldp.metrics import Line, Uniform
+from metricldp_core.exact import WORD, at_most_exp, exp_bounds
+
+LOOSE = ("histogram-threshold", "condensed")
+"""Mechanisms whose ratios are below the limit by more than rounding."""
+SIZES = (2, 3, 5)
+EPSILONS = (Fraction(1, 20), Fraction(3, 10), Fraction(1), Fraction(4))
+
+SETTINGS = [
+    pytest.param(name, size, epsilon, id=f"{name}-{size}-{float(epsilon)}")
+    for name in MECHANISMS
+    for size in SIZES
+    for epsilon in EPSILONS
+]
+each_setting = pytest.mark.parametrize(("name", "size", "epsilon"), SETTINGS)
+
+
+def metric_for(name, epsilon):
+    alike = name in ("randomized-response", "unary", *PEERS)
+    return Uniform(epsilon) if alike else Line(epsilon)
+
+
+def channel_for(name, size, epsilon):
+    metric = metric_for(name, epsilon)
+    if name == "matrix":  # with so small a window all reports can be listed
+        return Matrix(strategy="prefix", reach=1).channel(size, metric)
+    if name == "histogram-sum":
+        return HistogramSum.for_epsilon(size, epsilon, reach=1)
+    if name == "prefix":
+        return Prefix.for_epsilon(size, epsilon, reach=1)
+    return build(name, size, metric)
+
+
+@each_setting
+def test_enumerated_ratios_are_at_most_those_of_the_distribution(name, size, epsilon):
+    """Ratios are rounded up by less than 2^-40, and use the metric up to as much."""
+    channel, metric = channel_for(name, size, epsilon), metric_for(name, epsilon)
+    laws = [exact_law(channel, x) for x in range(size)]
+    more = 1 + Fraction(1, 1 << 40)
+    for x, other in itertools.combinations(range(size), 2):
+        worst, ratio = enumerated_ratio(laws[x], laws[other]), channel.distribution.ratio(x, other)
+        assert worst <= ratio <= worst * more
+        assert ratio == channel.distribution.ratio(other, x)
+    for pair in prove(channel, metric):
+        assert pair.holds
+        assert pair.limit.allows(pair.ratio * more) == (name in LOOSE)
+    assert all(sum(law.values()) == 1 for law in laws)
+
+
+@each_setting
+def test_decoder_is_unbiased_with_its_exact_second_moment(name, size, epsilon):
+    channel = channel_for(name, size, epsilon)
+    rng = np.random.default_rng(5)
+    functions = rng.normal(size=(20, size))
+    reports = channel.every_report()
+    decoded = channel.values(reports, channel.coefficients(functions))
+    for x in range(size):
+        law = np.array([float(p) for p in exact_law(channel, x).values()])
+        scale = np.abs(decoded) @ law
+        assert np.all(np.abs(decoded @ law - functions[:, x]) <= 1e-9 * scale)
+        second = channel.moment(functions)[:, x]
+        np.testing.assert_allclose(second, decoded**2 @ law, rtol=1e-9)
+    for function, values in zip(functions, decoded, strict=True):
+        assert channel.influence(function) == pytest.approx(np.abs(values).max(), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in MECHANISMS if name not in PEERS])
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("epsilon", [Fraction(3, 10), Fraction(1)])
+def test_moments_cells_and_mean_variances_by_enumeration(name, size, epsilon):
+    """Of two decoders together, and what follows for all values and all ranges."""
+    channel = channel_for(name, size, epsilon)
+    f, g = np.random.default_rng(7).normal(size=(2, 6, size))
+    reports = channel.every_report()
+    laws = np.array([[float(p) for p in exact_law(channel, x).values()] for x in range(size)])
+    one, other = (channel.values(reports, channel.coefficients(h)) for h in (f, g))
+    expected = (one * other) @ laws.T
+    close = {"rtol": 1e-9, "atol": 1e-9 * np.abs(expected).max()}
+    np.testing.assert_allclose(channel.moment(f, g), expected, **close)
+    moment, decoder = channel.moments(f, g)
+    np.testing.assert_allclose(moment, expected, **close)
+    np.testing.assert_allclose(channel.values(reports, decoder) @ laws.T, expected, **close)
+    totals = np.random.default_rng(8).normal(size=(channel.features, 4))
+    cells = channel.coefficients(np.eye(size)) @ totals
+    np.testing.assert_allclose(channel.cells(totals), cells, rtol=1e-9, atol=1e-9)
+    counted = np.rint(9 * totals).astype(np.int64)
+    np.testing.assert_allclose(channel.cells(counted), channel.cells(counted * 1.0), rtol=1e-12)
+    whole = np.rint(9 * f).astype(np.int64)
+    exact = channel.coefficients(whole * 1.0)
+    np.testing.assert_allclose(channel.coefficients(whole), exact, rtol=1e-12)
+    ends = itertools.combinations(range(size + 1), 2)
+    inside = np.array([[a <= x < b for x in range(size)] for a, b in ends], dtype=float)
+    for told, rows in (
+        (channel.mean_range_variance, inside),
+        (channel.mean_frequency_variance, np.eye(size)),
+    ):
+        decoded = channel.values(reports, channel.coefficients(rows))
+        assert told() == pytest.approx((decoded**2 @ laws.T - rows).mean(), rel=1e-9)
+
+
+@each_setting
+def test_codes_values_and_totals_agree(name, size, epsilon):
+    channel = channel_for(name, size, epsilon)
+    rng = np.random.default_rng(6)
+    column = channel.encode(rng.integers(0, size, 500), Randomness.seeded(3))
+    coefficients = channel.coefficients(rng.normal(size=(3, size)))
+    levels = channel.levels(coefficients)
+    values = channel.values(column, coefficients)
+    np.testing.assert_allclose(levels.table[:, levels.codes(column)], values, rtol=1e-12, atol=1e-9)
+    codes = rng.integers(0, 4, 500)
+    totals = channel.totals(column, codes, 4)
+    for code in range(4):
+        expected = values[:, codes == code].sum(axis=1)
+        np.testing.assert_allclose(coefficients @ totals[:, code], expected, atol=1e-7)
+    assert not channel.field.invalid(column).any()
+
+
+def test_decoders_of_many_bits_need_no_codes():
+    channel = Threshold.for_epsilon(300, Fraction(1))
+    coefficients = channel.coefficients(np.arange(300.0)[None])
+    assert channel.levels(coefficients) is None
+    column = channel.encode(np.array([0, 150, 299]), Randomness.seeded(1))
+    signs = channel.expand(column)
+    np.testing.assert_allclose(channel.values(column, coefficients), coefficients @ signs.T)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_sampler_follows_the_shipped_integers(name, size):
+    check_sampler(channel_for(name, size, Fraction(1)))
+    check_sampler(channel_for(name, size, Fraction(1, 5)))
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("size", [2, 9, 10, 257])
+def test_tallies_merge_and_bytes_return(name, size):
+    if name == "randomized-response":
+        attribute = Categorical([f"c{k}" for k in range(size)], epsilon=1)
+        values = np.array(attribute.categories)
+    else:
+        attribute = Integer(0, size - 1, epsilon=1, mechanism=name, per=1)
+        values = np.arange(size)
+    survey = Survey.design({"v": attribute})
+    rng = np.random.default_rng(8)
+    people = {"v": rng.choice(values, 400)}
+    reports = survey.randomize(people, randomness=Randomness.seeded(2))
+    whole = survey.tally(reports)
+    parts = survey.tally(reports.slice(0, 150)) + survey.tally(reports.slice(150))
+    assert parts == whole
+    where = {"v": values[0].item()}
+    assert parts.count(where) == whole.count(where)
+    swapped = survey.tally(reports.slice(150)) + survey.tally(reports.slice(0, 150))
+    assert swapped == whole
+    assert swapped.count(where) == whole.count(where)
+    from metricldp.reports import bytes as pack
+
+    assert pack.unpack(survey, pack.pack(survey, reports)).equals(reports)
+
+
+# The sampler itself, run on every possible coin
+# With thresholds of a few binary digits the sampler needs a few coins per person, so all of them
+# can be tried: the law of the code that runs, as exact fractions, without a single sample.
+
+
+def test_threshold_bits_on_every_coin():
+    for cls, bits in ((Threshold, 2), (ThresholdPaper, 3)):
+        channel = cls(3, 5 << 60)  # 5/16: four planes
+        for x in range(3):
+            randomness = EveryCoin(4 * bits, lanes=bits, stride=8)
+            assert sampled_law(channel, x, randomness) == exact_law(channel, x)
+
+
+def test_response_on_every_coin():
+    channel = Response(5, 11 << 60)
+    for x in range(5):
+        law = sampled_law(channel, x, EveryCoin(6, word=2))
+        assert law == exact_law(channel, x)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_geometric_noise_on_every_coin(size):
+    noise = GeometricNoise(zero=3 << 62, digits=(1 << 62,), block=1 << 63)
+    channel = Geometric(size, 1.0, noise)
+    for x in range(size):
+        law = sampled_law(channel, x, EveryCoin(14))
+        assert law == {report: p for report, p in exact_law(channel, x).items() if p}
+
+
+def test_geometric_noise_of_two_digits_on_every_coin():
+    noise = GeometricNoise(zero=1 << 62, digits=(1 << 63, 3 << 62), block=1 << 63)
+    channel = Geometric(6, 1.0, noise)
+    for x in (0, 2, 5):
+        assert sampled_law(channel, x, EveryCoin(12)) == exact_law(channel, x)
+
+
+def bits_before_blurring(channel, positions):
+    """The bits x <= k as bytes."""
+    bits = np.asarray(positions)[:, None] <= np.arange(channel.bits)
+    return np.packbits(bits, axis=1, bitorder="little")
+
+
+# Broken twins: each must be caught
+
+
+@dataclass(frozen=True)
+class LastBitBare(Threshold):
+    """The last bit is sent as it is."""
+
+    def encode(self, positions, randomness):
+        column = super().encode(positions, randomness)
+        last = self.bits - 1
+        bare = bits_before_blurring(self, positions)[:, last >> 3] & np.uint8(1 << (last & 7))
+        column[:, last >> 3] &= np.uint8(0xFF ^ 1 << (last & 7))
+        column[:, last >> 3] |= bare
+        return column
+
+
+@dataclass(frozen=True)
+class CoinReused(Threshold):
+    """Bits 0 and 1 are flipped by the same coin."""
+
+    def encode(self, positions, randomness):
+        column = super().encode(positions, randomness)
+        truth = bits_before_blurring(self, positions)
+        flipped = (column ^ truth)[:, 0] & 1
+        column[:, 0] &= np.uint8(0xFD)
+        column[:, 0] |= (truth[:, 0] & 2) ^ (flipped << 1)
+        return column
+
+
+@dataclass(frozen=True)
+class FlipsLess(Threshold):
+    """Flips 10 % less often than it says."""
+
+    def encode(self, positions, randomness):
+        return Threshold(self.size, self.flip * 9 // 10).encode(positions, randomness)
+
+
+@dataclass(frozen=True)
+class FlipsMore(Threshold):
+    """Flips 10 % more often than it says: private, but the answers are biased."""
+
+    def encode(self, positions, randomness):
+        return Threshold(self.size, self.flip * 11 // 10).encode(positions, randomness)
+
+
+@pytest.mark.parametrize("twin", [LastBitBare, CoinReused, FlipsLess, FlipsMore])
+def test_samplers_that_do_not_follow_their_integers_are_rejected(twin):
+    channel = twin(3, Threshold.for_epsilon(3, Fraction(1)).flip)
+    with pytest.raises(AssertionError):
+        check_sampler(channel)
+
+
+@pytest.mark.parametrize("twin", [LastBitBare, CoinReused])
+def test_samplers_that_break_the_promise_are_rejected_on_every_coin(twin):
+    channel = twin(3, 5 << 60)
+    laws = [sampled_law(channel, x, EveryCoin(8, lanes=2, stride=8)) for x in range(3)]
+    reports = {key(r) for r in channel.every_report()}
+    full = [{r: law.get(r, Fraction(0)) for r in reports} for law in laws]
+    assert full[0] != exact_law(channel, 0)
+    assert any(enumerated_ratio(full[x], full[x + 1]) > Fraction(11, 5) for x in range(2))
+
+
+def test_one_unit_less_than_shipped_is_not_certified():
+    for cls in (Threshold, ThresholdPaper):
+        flip = cls.for_epsilon(4, Fraction(1)).flip
+        assert not prove(cls(4, flip - 1), Line(Fraction(1)))[0].holds
+    keep = Response.for_epsilon(4, Fraction(1)).keep
+    assert not prove(Response(4, keep + 1), Uniform(Fraction(1)))[0].holds
+
+
+@pytest.mark.parametrize("name", ["threshold", "geometric", "randomized-response", "unary"])
+def test_of_bounds_around_an_exponential_the_safe_one_is_taken(name, monkeypatch):
+    """However far apart the two are: the promise holds, and the other one would break it."""
+
+    def far_apart(exponent, off=Fraction(1, 1 << 20)):
+        lower, upper = exp_bounds(exponent)
+        return lower * (1 - off), upper * (1 + off)
+
+    def turned(exponent):
+        return far_apart(exponent)[::-1]
+
+    for bounds, safe in ((far_apart, True), (turned, False)):
+        for file in ("mechanisms.geometric_noise", "mechanisms.threshold", "mechanisms.randomized_response", "mechanisms.unary_channel"):
+            monkeypatch.setattr(f"metricldp.{file}.exp_bounds", bounds)
+        for epsilon in (Fraction(1, 10), Fraction(3, 2)):
+            metric = metric_for(name, epsilon)
+            assert all(p.holds for p in prove(build(name, 5, metric), metric)) == safe
+
+
+@pytest.mark.parametrize("part", ["zero", "digit", "block"])
+def test_geometric_integers_off_by_a_unit_are_not_certified(part):
+    epsilon = Fraction(3, 10)
+    noise = GeometricNoise.for_epsilon(epsilon)
+    assert noise.digits
+    broken = {
+        "zero": GeometricNoise(noise.zero + 1, noise.digits, noise.block),
+        "digit": GeometricNoise(noise.zero, (noise.digits[0] - 1, *noise.digits[1:]), noise.block),
+        "block": GeometricNoise(noise.zero, noise.digits, noise.block - 1),
+    }[part]
+    channel = Geometric(12, 0.3, broken)
+    assert not all(pair.holds for pair in prove(channel, Line(epsilon)))
+
+
+# Shipped settings of real size
+
+
+EPSILONS = ["0.0001", "0.01", "0.2", "1", "2.5", "30", "60"]
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [
+        pytest.param(name, epsilon, marks=pytest.mark.slow)
+        if name == "condensed" and epsilon not in ("0.0001", "1")  # some seconds each
+        else (name, epsilon)
+        for name in MECHANISMS
+        for epsilon in EPSILONS
+    ],
+)
+def test_large_domains_are_certified(name, epsilon):
+    metric = metric_for(name, Fraction(epsilon))
+    size = 40 if isinstance(metric, Uniform) else 700
+    pairs = prove(build(name, size, metric), metric)
+    assert all(pair.holds for pair in pairs)
+
+
+def test_long_blocks_keep_the_promise_exactly():
+    """Where all reports of a domain could never be listed: each within e^(u d), and just so."""
+    for u in ("1e-3", "2e-5", "1e-6", "3e-9", "2.4e-10"):
+        epsilon = Fraction(u)
+        channel = Geometric.for_epsilon(1 << 20, epsilon)
+        assert channel.noise.length > 256
+        for x, other in ((0, 1), (5, 8), (1000, 3), (0, (1 << 20) - 1), (99, 2**15 + 98)):
+            ratio, allowed = channel.distribution.ratio(x, other), epsilon * abs(x - other)
+            assert at_most_exp(ratio, allowed)
+            assert not at_most_exp(ratio * (1 + abs(x - other) * Fraction(1, 1 << 59)), allowed)
+
+
+def test_geometric_noise_never_rises_beyond_its_epsilon():
+    """The zero is a whole number of 2^-64: of a tiny epsilon it may round away what is promised."""
+    rng = np.random.default_rng(5)
+    for exponent in range(-44, -28):
+        kept = 0
+        for mantissa in rng.uniform(1, 2, 20):
+            epsilon = Fraction(float(mantissa)) * Fraction(2) ** exponent
+            try:
+                noise = GeometricNoise.for_epsilon(epsilon)
+            except CertificateError as wrong:
+                assert "too small for 64-bit words" in str(wrong)
+                continue
+            kept += 1
+            for near, far in ((0, 1), (1, 0), (1, 2), (2, 3)):
+                assert at_most_exp(noise.probability(near) / noise.probability(far), epsilon)
+        assert kept == 20 or exponent < -32
+    with pytest.raises(CertificateError, match=r"epsilon 1e-12 per step is too small"):
+        GeometricNoise.for_epsilon(Fraction("1e-12"))
+    assert choose(10, Line(Fraction("1e-12"))).name == "threshold"
+
+
+def test_geometric_law_is_the_one_of_the_theory():
+    channel = Geometric.for_epsilon(7, Fraction(1, 2))
+    a = np.exp(-0.5)
+    for x in range(7):
+        law = [float(p) for p in exact_law(channel, x).values()]
+        expected = (1 - a) / (1 + a) * a ** np.abs(np.arange(7.0) - x)
+        expected[0], expected[-1] = a**x / (1 + a), a ** (6 - x) / (1 + a)
+        np.testing.assert_allclose(law, expected, rtol=1e-14)
+        for values in np.eye(7):
+            np.testing.assert_allclose(channel.mean(values)[x], law @ values, rtol=1e-13)
+
+
+@pytest.mark.parametrize("size", [2, 9, 10, 18, 70])
+@pytest.mark.parametrize("block", [1, 2, 5, 1 << 14])
+def test_rows_stand_one_after_the_other_however_many_are_made_at_a_time(size, block, monkeypatch):
+    """Where no bit is flipped or all are, a report is the truth or its opposite."""
+    monkeypatch.setattr("metricldp.mechanisms.threshold.BLOCK", block)
+    positions = np.random.default_rng(3).integers(0, size, 100)
+    for cls in (Threshold, ThresholdPaper):
+        for flip in (0, WORD):
+            channel = cls(size, flip)
+            truth = positions[:, None] <= np.arange(channel.bits)
+            found = channel.field.pack(channel.encode(positions, Randomness.seeded(1)))
+            assert (found == truth ^ bool(flip)).all()
+
+
+def test_no_epsilon_is_so_large_that_the_truth_is_certain():
+    for epsilon in (40, 64, 1000):
+        assert [Response.for_epsilon(k, Fraction(epsilon)).keep < WORD for k in (2, 3, 500)] == [
+            True
+        ] * 3
+
+
+@pytest.mark.parametrize("epsilon", ["1e-25", "1e-20"])
+@pytest.mark.parametrize("size", [2, 4, 5])
+@pytest.mark.parametrize("cls", [Threshold, Geometric, Response])
+def test_an_epsilon_that_coins_cannot_keep_is_refused(cls, size, epsilon):
+    with pytest.raises(
+        CertificateError, match=f"epsilon {epsilon}.* is too small for 64-bit words"
+    ):
+        cls.for_epsilon(size, Fraction(epsilon))
+
+
+def test_the_paper_pays_for_attributes_that_are_left_whole():
+    """A factor kappa^2, as it reads them by their noisy last bit; elsewhere they are free."""
+    kappa = (np.e + 1) / (np.e - 1)
+    for name, whole in (("threshold-paper", kappa**2), ("threshold", 1.0), ("geometric", 1.0)):
+        pair = {d: Integer(0, 9, epsilon=1, mechanism=name, per=1) for d in "ab"}
+        survey, inside = Survey.design(pair), np.arange(10) <= 4
+        second = survey.channels["a"].moment(inside.astype(float))
+        worst = (second * whole - inside).max()
+        assert survey.expected_error(
+            {"a": (0, 4)}, n=1, prior="worst"
+        ).stderr ** 2 == pytest.approx(worst, rel=1e-9)
+
+
+@pytest.mark.parametrize("cls", [Threshold, ThresholdPaper])
+def test_rows_of_a_large_domain(cls):
+    large = cls.for_epsilon(5001, Fraction(1))
+    n = 40
+    column = large.encode(np.full(n, 2500), Randomness.seeded(8))
+    truth = bits_before_blurring(large, np.full(n, 2500))
+    expanded = np.unpackbits(truth, axis=1, bitorder="little")[0]
+    assert expanded[:2500].sum() == 0
+    assert expanded[2500 : large.bits].all()
+    flips = int(np.bitwise_count(column ^ truth).sum())
+    p = Fraction(large.flip, WORD)
+    assert_counts([flips, n * large.bits - flips], [p, 1 - p], false_alarm=1e-9)
+
+
+@pytest.mark.parametrize("name", ["threshold", "unary"])
+def test_the_chances_of_single_bits_are_those_of_all_reports_with_them(name):
+    channel = build(name, 4, Line(Fraction(1)))
+    reports = channel.every_report()
+    law = np.array([[float(channel.probability(x, y)) for y in reports] for x in range(4)])
+    bits = channel.field.pack(reports).astype(float)
+    np.testing.assert_allclose(channel.bit_chances(), bits.T @ law.T, rtol=1e-12)

@@ -1,0 +1,707 @@
+"""`check_channel` refuses every broken twin."""
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from checks import prove
+from metricldp import CertificateError, Integer, InvalidSpecError, Randomness, Survey
+from metricldp.mechanisms import Geometric, Response, conformance
+from metricldp.mechanisms.base import ANY_TWO, Mechanism, Simple
+from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.fields import Number
+from metricldp.mechanisms.registry import mechanism
+from metricldp.mechanisms.table import Table
+from metricldp.metrics import Line, Uniform
+from metricldp_core.distributions import Geometric as GeometricNoise
+from metricldp_core.distributions import RandomizedResponse
+from metricldp_core.exact import WORD, exp_bounds
+
+
+@pytest.mark.parametrize("given", [lambda size, epsilon: None, "geometric", Response(3, WORD // 2)])
+def test_what_is_no_mechanism_is_refused(given):
+    with pytest.raises(
+        InvalidSpecError, match="check_channel checks a mechanism, such as"
+    ) as wrong:
+        check_channel(given)
+    assert "\n" not in str(wrong.value)
+
+
+def broken(what, channel):
+    """What is found wrong with a channel that does not follow from its epsilon."""
+    made = Simple("twin", channel, ANY_TWO)
+    found = check_channel(made, sizes=(3,), epsilons=(1.0,))
+    assert not found.holds
+    assert "BROKEN" in str(found)
+    assert what in {finding.what for finding in found.failures}, str(found)
+
+
+def test_more_is_kept_than_epsilon_allows():
+    def twin(size, epsilon):
+        honest = Response.for_epsilon(size, epsilon)
+        return replace(honest, keep=honest.keep + (1 << 30))
+
+    broken("loss within the metric", twin)
+
+
+def twin_with(**methods):
+    made = type("Twin", (Response,), methods)
+    return lambda size, epsilon: made(size, Response.for_epsilon(size, epsilon).keep)
+
+
+def twin_drawing(encode=Response.encode, **methods):
+    """A channel whose output distribution has other methods."""
+    made = type("Drawing", (RandomizedResponse,), methods)
+    distribution = property(lambda self: made(self.size, self.keep))
+    return twin_with(distribution=distribution, encode=encode)
+
+
+def test_a_ratio_that_is_understated():
+    broken("loss within the metric", twin_drawing(ratio=lambda self, x, other: Fraction(1)))
+
+
+def test_a_decoder_that_is_off():
+    def coefficients(self, functions):
+        return 1.01 * Response.coefficients(self, functions)
+
+    broken("no bias", twin_with(coefficients=coefficients))
+
+
+def test_a_moment_that_is_off():
+    def mean(self, values):
+        return Response.mean(self, values) + 0.01
+
+    broken("second moments", twin_with(mean=mean))
+
+
+def test_cells_that_are_not_the_transpose():
+    broken("features", twin_with(cells=lambda self, totals: totals))
+
+
+def test_a_sampler_that_keeps_too_often():
+    def encode(self, positions, randomness):
+        honest = Response.encode(self, positions, randomness)
+        return np.where(randomness.words(len(positions)) < WORD // 8, positions, honest).astype(
+            np.uint8
+        )
+
+    broken("encode", twin_with(encode=encode))
+
+
+def test_a_device_that_keeps_too_often():
+    def draw(self, position, words):
+        drawn = RandomizedResponse.draw(self, position, words)
+        return position if words.below(WORD // 8) else drawn
+
+    broken("draw", twin_drawing(draw=draw))
+
+
+def test_a_probability_that_is_off():
+    def probability(self, x, report):
+        return Response.probability(self, x, report) * Fraction(999, 1000)
+
+    broken("probabilities", twin_with(probability=probability))
+
+
+def test_a_channel_that_cannot_be_made_is_told():
+    def refuse(size, epsilon):
+        return Table.of([[1, 2], [3, 4]])
+
+    broken("made", refuse)
+
+
+def test_tables_of_weights():
+    honest = Geometric.for_epsilon(4, Fraction(1))
+    weights = [[int(honest.probability(x, y) * WORD) for y in range(4)] for x in range(4)]
+    for x, row in enumerate(weights):
+        row[x] += WORD - sum(row)
+    table = Table.of(weights)
+    functions = np.random.default_rng(1).normal(size=(2, 4))
+    np.testing.assert_allclose(
+        table.coefficients(functions), honest.coefficients(functions), rtol=1e-9
+    )
+    np.testing.assert_allclose(table.moment(functions), honest.moment(functions), rtol=1e-9)
+
+
+def test_more_reports_than_positions():
+    """The decoder is unbiased, and costs less than one that reads half of the reports."""
+
+    def twice(size, epsilon):
+        rows = []
+        for row in Table.of([[WORD - WORD // 4, WORD // 4], [WORD // 4, WORD - WORD // 4]]).weights:
+            rows.append([weight // 2 for weight in row for _ in (0, 1)])
+        return Table.of(rows)
+
+    made = Simple("twice", twice, ANY_TWO)
+    found = check_channel(made, sizes=(2,), epsilons=(2.0,))
+    assert found.holds, str(found)
+
+
+def test_a_survey_refuses_a_mechanism_from_elsewhere_that_breaks_its_metric():
+    def blunt(size, epsilon):
+        return Response.for_epsilon(size, 3 * epsilon)
+
+    with pytest.raises(
+        InvalidSpecError, match="distinguishes 0 from 1 better than the metric allows"
+    ):
+        Survey.design(
+            {"v": Integer(0, 4, epsilon=1, mechanism=Simple("blunt", blunt, ANY_TWO), per=1)}
+        )
+
+
+@pytest.mark.parametrize("name", ["geometric", "matrix", "unary", ""])
+def test_a_mechanism_of_ones_own_has_a_name_of_its_own(name):
+    made = Simple(name, Response.for_epsilon, ANY_TWO)
+    with pytest.raises(InvalidSpecError, match="needs a name of its own"):
+        Survey.design({"v": Integer(0, 4, epsilon=1, mechanism=made, per=1)})
+
+
+def test_a_device_that_sends_more_bits_than_its_field():
+    def draw(self, position, words):
+        return RandomizedResponse.draw(self, position, words) | position << self.bits
+
+    broken("draw", twin_drawing(draw=draw))
+
+
+def test_a_device_refuses_a_report_beyond_its_field():
+    leaky = twin_drawing(
+        draw=lambda self, position, words: (
+            RandomizedResponse.draw(self, position, words) | 1 << self.bits
+        )
+    )
+    made = Simple("leaky", leaky, ANY_TWO)
+    survey = Survey.design({"v": Integer(0, 4, epsilon=1, mechanism=made, per=1)})
+    with pytest.raises(CertificateError, match="outside of its field"):
+        survey.report({"v": 2})
+
+
+def test_an_encoder_that_blurs_the_first_person_for_everybody():
+    def encode(self, positions, randomness):
+        return Response.encode(self, np.full(len(positions), positions[0]), randomness)
+
+    broken("encode", twin_with(encode=encode))
+
+
+def test_an_encoder_that_blurs_the_neighbour():
+    def encode(self, positions, randomness):
+        return Response.encode(self, np.roll(positions, 1), randomness)
+
+    broken("encode", twin_with(encode=encode))
+
+
+def test_an_encoder_that_uses_its_coins_twice():
+    def encode(self, positions, randomness):
+        half = len(positions) // 2
+        first = Response.encode(self, np.zeros(half, dtype=int), randomness)
+        moved = np.concatenate([first, first])
+        return ((moved + positions) % self.size).astype(np.uint8)
+
+    broken("encode", twin_with(encode=encode))
+
+
+def test_an_influence_that_is_too_small():
+    broken("no bias", twin_with(influence=lambda self, function: 0.1))
+
+
+def test_a_false_word_that_all_pairs_are_alike():
+    made = type("Drawing", (GeometricNoise,), {"invariance": "all"})
+
+    class Twin(Geometric):
+        @property
+        def distribution(self):
+            return made(self.size, self.noise.zero, self.noise.digits, self.noise.block)
+
+    def twin(size, epsilon):
+        honest = Geometric.for_epsilon(size, epsilon / 4)
+        return Twin(honest.size, honest.epsilon, honest.noise)
+
+    broken("loss within the metric", twin)
+
+
+def test_nothing_checked_does_not_hold():
+    found = check_channel(mechanism("unary-optimised"), sizes=(30,), epsilons=(1.0,))
+    assert not found.holds
+    assert "nothing was checked" in str(found)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        [[WORD // 4, WORD - WORD // 4, 0], [WORD - WORD // 4, WORD // 4, 0]],
+        [[0, WORD // 4, WORD - WORD // 4], [0, WORD - WORD // 4, WORD // 4]],
+        [[WORD // 4, 0, WORD - WORD // 4], [WORD - WORD // 4, 0, WORD // 4]],
+    ],
+    ids=["last", "first", "inner"],
+)
+def test_reports_without_weight_are_never_drawn(weights):
+    table = Table.of(weights)
+    drawn = table.encode(np.arange(2000) % 2, Randomness.seeded(1))
+    assert {int(y) for y in drawn} == {y for y in range(3) if weights[0][y]}
+
+
+def test_a_table_that_tells_for_certain_is_not_certified():
+    table = Table.of([[WORD, 0], [0, WORD]])
+    (pair,) = prove(table, Uniform(Fraction(1)))
+    assert not pair.holds
+    assert pair.loss > 1000
+
+
+# One thing wrong at a time, and what is said of it
+
+
+@pytest.fixture
+def few_draws(monkeypatch):
+    """For what is found without a sampler."""
+    monkeypatch.setattr(conformance, "DRAWS", 100)
+
+
+quickly = pytest.mark.usefixtures("few_draws")
+
+
+def wrong_with(channel, sizes=(3,), epsilon=1.0):
+    """What is said to be wrong, by check."""
+    made = Simple("twin", channel, ANY_TWO)
+    found = check_channel(made, sizes=sizes, epsilons=(epsilon,))
+    return {finding.what: finding.detail for finding in found.failures}
+
+
+@quickly
+def test_probabilities_below_zero():
+    def probability(self, x, report):
+        return Fraction(6, 5) if int(report) == x else Fraction(-1, 10)
+
+    wrong = wrong_with(twin_with(probability=probability))
+    assert wrong["probabilities"] == "the probabilities of all reports from 0 add up to 1"
+
+
+@quickly
+def test_probabilities_that_do_not_add_up_though_floats_say_the_same():
+    class Twin(Response):
+        def probability(self, x, report):
+            return super().probability(x, report) * (Fraction(999, 1000) if x == 1 else 1)
+
+        def log_chances(self, column):
+            return super().log_chances(column) + np.log([1, 0.999, 1])
+
+    wrong = wrong_with(lambda size, epsilon: Twin(size, Response.for_epsilon(size, epsilon).keep))
+    assert wrong["probabilities"] == "the probabilities of all reports from 1 add up to 0.999"
+
+
+@quickly
+@pytest.mark.parametrize(("factor", "off"), [(3, "2"), (0.5, "0.5"), (0, "1"), (1 + 1e-7, "1e-07")])
+def test_the_chance_of_one_report_that_floats_say_otherwise(factor, off):
+    """It is off by a share of what it is."""
+
+    def log_chances(self, column):
+        found = Response.log_chances(self, column)
+        with np.errstate(divide="ignore"):
+            found[2, 1] += np.log(factor)
+        return found
+
+    wrong = wrong_with(twin_with(log_chances=log_chances))
+    assert wrong == {"probabilities": f"`log_chances`, in some report, is off by {off}"}
+
+
+@quickly
+def test_a_chance_of_what_cannot_be_sent():
+    class Twin(Table):
+        def log_chances(self, column):
+            found = super().log_chances(column)
+            assert (found[2] == -np.inf).all()
+            found[2] = np.log([0.25, 0.0625])
+            return found
+
+    third = WORD // 3
+    never = (WORD - third, third, 0), (third, WORD - third, 0)
+    wrong = wrong_with(lambda size, epsilon: Twin(never), sizes=(2,))
+    assert wrong == {"probabilities": "`log_chances`, in some report, is off by 0.25"}
+
+
+@quickly
+@pytest.mark.parametrize("units", [-1, 0, 9, 11])
+def test_a_ratio_is_stated_to_one_part_in_2_to_the_40(units):
+    """Less is never right, and more only as far as fractions are shortened."""
+    stated = 1 + Fraction(units, 10 << 40)
+
+    def ratio(self, x, other):
+        return RandomizedResponse.ratio(self, x, other) * stated
+
+    made = twin_drawing(ratio=ratio)
+    wrong = wrong_with(lambda size, epsilon: made(size, epsilon / 2))
+    if units in (0, 9):
+        assert not wrong
+    else:
+        assert list(wrong) == ["loss within the metric"]
+        assert wrong["loss within the metric"] == "loss of 0 and 1: 0.5, not 0.5 as stated"
+
+
+@quickly
+def test_a_report_that_tells_for_certain_and_one_that_nobody_sends():
+    certain = wrong_with(lambda size, epsilon: Table(((WORD, 0), (0, WORD))), sizes=(2,))
+    assert certain == {
+        "loss within the metric": "a report of 0 or 1 can come from one of them only",
+        # There are no random words.
+        "encode": "the second half of the reports used the random words of the first",
+    }
+    third = WORD // 3
+    never = [[WORD - third, third, 0], [third, WORD - third, 0]]
+    assert not wrong_with(lambda size, epsilon: Table.of(never), sizes=(2,))
+
+
+@quickly
+def test_a_promise_that_is_broken_by_the_last_unit_is_told_in_enough_digits():
+    def twin(size, epsilon):
+        honest = Response.for_epsilon(size, epsilon)
+        return replace(honest, keep=honest.keep + 1)
+
+    told = wrong_with(twin)["loss within the metric"]
+    ratio, allowed = (part.split()[-1] for part in told.split(", more than "))
+    assert told.startswith("the likelihood ratio of 0 and 1 is 2.71828182845904523")
+    assert Fraction(ratio) > Fraction(allowed)
+    assert abs(Fraction(allowed) - exp_bounds(Fraction(1))[1]) < Fraction(1, 10**18)
+
+
+@quickly
+@pytest.mark.parametrize(("less", "holds"), [(1e-7, False), (1e-9, True)])
+def test_an_influence_is_right_up_to_rounding(less, holds):
+    def influence(self, function):
+        return Response.influence(self, function) * (1 - less)
+
+    wrong = wrong_with(twin_with(influence=influence))
+    said = "a report can change an estimate by more than `influence` states"
+    assert wrong == ({} if holds else {"no bias": said})
+
+
+@quickly
+def test_a_decoder_of_one_function_alone_that_is_off():
+    """The constant 1, each single value, and functions of no kind: each of them is looked at."""
+
+    def off_where(chosen):
+        def coefficients(self, functions):
+            found = Response.coefficients(self, functions)
+            return found + 0.01 * np.array([chosen(f) for f in functions]).reshape(-1, 1)
+
+        return wrong_with(twin_with(coefficients=coefficients, influence=lambda self, f: 1e3))
+
+    for chosen in (
+        lambda f: np.ptp(f) == 0,
+        lambda f: f.tolist() == [0, 0, 1],
+        lambda f: f.tolist() == [1, 0, 0],
+        lambda f: f.min() < 0,
+    ):
+        assert off_where(chosen)["no bias"].startswith("the mean of a decoder is off by 0.0")
+
+
+@quickly
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_moment_or_its_decoder_that_is_off(part):
+    def moments(self, functions, others):
+        found = list(Response.moments(self, functions, others))
+        found[part] = found[part] + [[0], [0.5]]
+        return tuple(found)
+
+    wrong = wrong_with(twin_with(moments=moments))
+    what = "the mean of a decoded moment" if part else "a second moment"
+    assert list(wrong) == ["second moments"]
+    assert wrong["second moments"].startswith(f"{what} is off by 0.")
+
+
+def off(method, by):
+    """The same method with something added to what it finds."""
+
+    def changed(self, *given):
+        return getattr(Response, method)(self, *given) + by
+
+    return {method: changed}
+
+
+def levels(self, coefficients):
+    found = Response.levels(self, coefficients)
+    return replace(found, table=found.table + 0.5)
+
+
+def later_totals(self, column, codes, count):
+    found = Response.totals(self, column, codes, count)
+    found[:, 1:] += 1
+    return found
+
+
+@quickly
+@pytest.mark.parametrize(
+    ("methods", "what"),
+    [
+        (off("values", 0.5), "`values`"),
+        ({"levels": levels}, "`levels`"),
+        (off("totals", 1), "`totals`"),
+        ({"totals": later_totals}, "`totals`"),
+        (off("cells", 0.5), "`cells`"),
+    ],
+    ids=["values", "levels", "totals", "later totals", "cells"],
+)
+def test_features_that_are_read_in_two_ways(methods, what):
+    wrong = wrong_with(twin_with(**methods))
+    assert wrong["features"].startswith(f"{what} is off by ")
+    assert set(wrong) <= {"features", "no bias", "second moments"}
+
+
+@quickly
+def test_pairs_may_be_told_apart_differently_if_nobody_says_that_they_are_alike():
+    """And no warning is given of coins that are seeded for a check."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = check_channel(mechanism("geometric"), sizes=(4,), epsilons=(1.0,))
+    assert found.holds, str(found)
+
+
+@quickly
+def test_a_report_that_only_one_of_two_can_send_among_others():
+    rows = ((WORD // 2, WORD // 2, 0), (WORD // 2, WORD // 4, WORD // 4))
+    wrong = wrong_with(lambda size, epsilon: Table(rows), sizes=(2,))
+    assert wrong["loss within the metric"] == "a report of 0 or 1 can come from one of them only"
+
+
+@quickly
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_an_influence_has_to_be_the_farthest_of_all_reports(share):
+    def influence(self, function):
+        return Response.influence(self, function) * (share if np.ptp(function) else 1)
+
+    assert list(wrong_with(twin_with(influence=influence))) == ["no bias"]
+
+
+@quickly
+def test_a_moment_of_two_different_functions_that_is_off():
+    """Right for one function by itself, wrong for two."""
+
+    def moments(self, functions, others):
+        moment, decoder = Response.moments(self, functions, others)
+        alike = (functions == others).all(axis=1, keepdims=True)
+        return moment + 0.5 * ~alike, decoder
+
+    wrong = wrong_with(twin_with(moments=moments))
+    assert wrong["second moments"].startswith("a second moment is off by ")
+
+
+def test_numbers_are_apart_by_a_share_of_the_largest_or_of_one():
+    apart = conformance._apart
+    assert apart([1e6 + 1e-3, 1], [1e6, 1], "it") == ""
+    assert apart([1e6 + 1, 1], [1e6, 1], "it") == "it is off by 1e-06"
+    assert apart([1.5e-8], [0.0], "it") == "it is off by 1.5e-08"
+    assert apart([0.9e-8], [0.0], "it") == ""
+
+
+@quickly
+def test_a_channel_that_has_no_levels_needs_none():
+    assert not wrong_with(twin_with(levels=lambda self, coefficients: None))
+
+
+def field_with(**methods):
+    made = type("Field", (Number,), methods)
+    return twin_with(field=property(lambda self: made(self.outputs)))
+
+
+@quickly
+@pytest.mark.parametrize(
+    ("methods", "says"),
+    [
+        (
+            {"invalid": lambda self, column: column == 2},
+            "a report that can be sent is called invalid",
+        ),
+        (
+            {"pack": lambda self, column: Number.pack(self, column)[:, :1]},
+            "packed reports have the shape (3, 1)",
+        ),
+        (
+            {"unpack": lambda self, bits: Number.unpack(self, bits) ^ 1},
+            "reports change on the way to bits and back",
+        ),
+    ],
+    ids=["invalid", "pack", "unpack"],
+)
+def test_a_field_that_does_not_hold_its_reports(methods, says):
+    assert wrong_with(field_with(**methods))["bits"] == says
+
+
+@dataclass(frozen=True)
+class Forgetful(Mechanism):
+    """Settles on a share to keep, and saves another."""
+
+    keep: int | None = None
+    more: int = 1
+
+    name = "forgetful"
+    promise = ANY_TWO
+    saves = ("keep",)
+
+    def settled(self, size, metric, *, ordered=False, label=str):
+        assert ordered is self.needs_order
+        return replace(self, keep=Response.for_epsilon(size, metric.smallest(size)).keep)
+
+    def saved(self):
+        return {"keep": self.keep - self.more}
+
+    def kept(self, size, metric):
+        return metric
+
+    def channel(self, size, metric, *, label=str):
+        return Response(size, self.keep)
+
+
+@quickly
+def test_saved_data_that_make_another_channel():
+    for more in (1, -1):
+        found = check_channel(Forgetful(more=more), sizes=(3,), epsilons=(1.0,))
+        (failure,) = found.failures
+        assert (failure.what, failure.detail) == ("saved data", "saved data make another channel")
+    assert check_channel(Forgetful(more=0), sizes=(3,), epsilons=(1.0,)).holds
+    for needs in (True, False):
+        made = type("Needs", (Forgetful,), {"needs_order": needs})
+        assert check_channel(made(more=0), sizes=(2,), epsilons=(1.0,)).holds
+
+
+@quickly
+@pytest.mark.parametrize(
+    "error", [InvalidSpecError, ZeroDivisionError, KeyError, TypeError, ValueError]
+)
+def test_a_check_that_breaks_off_is_a_failure(error):
+    def fail(self, totals):
+        raise error("no such thing")
+
+    wrong = wrong_with(twin_with(cells=fail))
+    assert list(wrong) == ["features"]
+    assert wrong["features"].startswith(f"{error.__name__}: ")
+    assert "no such thing" in wrong["features"]
+
+
+def test_reports_that_nobody_can_send():
+    def encode(self, positions, randomness):
+        column = Response.encode(self, positions, randomness)
+        column[np.flatnonzero(positions == 1)[:1]] = 3
+        return column
+
+    def draw(self, position, words):
+        return 3 if position == 2 else RandomizedResponse.draw(self, position, words)
+
+    wrong = wrong_with(twin_drawing(encode, draw=draw))
+    assert wrong == {
+        "encode": "position 1 sent a report of probability 0",
+        "draw": "position 2 sent a report of probability 0",
+    }
+
+    def beyond(self, position, words):
+        drawn = RandomizedResponse.draw(self, position, words)
+        return drawn + 4 * (position == drawn == 1)  # some of the reports of one position
+
+    wrong = wrong_with(twin_drawing(draw=beyond))
+    assert wrong == {"draw": "position 1 sent a report beyond its 2 bits"}
+
+
+def test_a_report_without_weight_is_not_sent_even_once():
+    third = WORD // 3
+
+    class Twin(Table):
+        def encode(self, positions, randomness):
+            column = Table.encode(self, positions, randomness)
+            column[np.flatnonzero(positions == 1)[:2]] = 2
+            return column
+
+    honest = Table.of([[WORD - third, third, 0], [third, WORD - third, 0]])
+    wrong = wrong_with(lambda size, epsilon: Twin(honest.weights), sizes=(2,))
+    assert wrong == {"encode": "position 1 sent report 2 2 times of 10,000, expected are 0"}
+
+
+def test_counts_are_refused_just_where_chance_is_below_the_stated_false_alarm():
+    """Counts as they are made to be; five positions with five reports each, so 25 times 2 tails.
+
+    The chance of k or more of n, or of k or fewer, is at most exp(-n KL(k/n, p)).
+    """
+    n, keep = conformance.DRAWS, Response.for_epsilon(5, Fraction(1)).keep
+    p = keep / WORD
+
+    def bound(k):
+        share = k / n
+        tail = share * math.log(share / p) + (1 - share) * math.log((1 - share) / (1 - p))
+        return 50 * math.exp(-n * tail)
+
+    most = min(k for k in range(int(n * p), n) if bound(k) < conformance.FALSE_ALARM)
+    least = max(k for k in range(1, int(n * p)) if bound(k) < conformance.FALSE_ALARM)
+    for kept, holds in ((most, False), (most - 1, True), (least, False), (least + 1, True)):
+
+        def encode(self, positions, randomness, kept=kept):
+            column = positions.copy()
+            for x in range(5):
+                here = np.flatnonzero(positions == x)
+                moved = (x + 1 + np.arange(n - kept) % 4) % 5
+                column[here[kept:n]] = moved[: len(here[kept:n])]
+                again = here[n : 2 * n - kept]  # other people than in the first half
+                column[again] = moved[: len(again)]
+            return column.astype(np.uint8)
+
+        wrong = wrong_with(twin_with(encode=encode), sizes=(5,))
+        says = f"position 0 sent report 0 {kept} times of 10,000, expected are {n * p:.0f}"
+        assert wrong == ({} if holds else {"encode": says})
+
+
+def with_reports(count):
+    """A mechanism of two positions with so many reports."""
+
+    def many(size, epsilon):
+        row = [WORD // count] * count
+        row[0] += WORD - sum(row)
+        return Table.of([row, [row[-1] + row[0] // 4, *row[1:-1], row[0] - row[0] // 4]])
+
+    return check_channel(Simple("many", many, ANY_TWO), sizes=(2,), epsilons=(1.0,))
+
+
+def test_up_to_4096_reports_are_listed(monkeypatch):
+    monkeypatch.setattr(conformance, "_CHECKS", {"bits": conformance._CHECKS["bits"]})
+    assert [finding.what for finding in with_reports(1 << 12).findings] == ["bits"]
+
+
+def test_more_than_4096_reports_are_not_listed():
+    (finding,) = with_reports((1 << 12) + 1).findings
+    assert finding.what == conformance.SKIPPED
+    assert finding.holds
+    assert finding.detail == "13 bits are too many to be listed"
+
+
+@quickly
+def test_cases_that_are_skipped_spoil_nothing():
+    found = check_channel(mechanism("unary-optimised"), sizes=(2, 30), epsilons=(1.0,))
+    assert found.holds
+    assert "skipped" in {finding.what for finding in found.findings}
+    assert len(found.findings) == 10
+
+
+@quickly
+def test_which_cases_are_checked_and_what_is_printed():
+    found = check_channel(mechanism("randomized-response"))
+    cases = list(dict.fromkeys(finding.case for finding in found.findings))
+    assert cases == [
+        f"{size} positions, epsilon {epsilon}, uniform"
+        for size in (2, 3, 5)
+        for epsilon in ("0.1", "1", "3")
+    ]
+    lines = str(found).splitlines()
+    assert lines[0].split() == ["check", "cases"]
+    assert lines[1].split() == ["probabilities", "9"]
+    assert [line.split()[-1] for line in lines[1:-1]] == ["9"] * 9
+    assert lines[-1] == "randomized-response: all 81 checks hold"
+    assert all(
+        finding.case.endswith("line")
+        for finding in check_channel(mechanism("geometric"), sizes=(2,), epsilons=(1.0,)).findings
+    )
+    more = check_channel(
+        mechanism("randomized-response"), sizes=(2,), epsilons=(1.0,), metrics=[Uniform, Line]
+    )
+    assert {finding.case.split()[-1] for finding in more.findings} == {"uniform", "line"}
+    twin = check_channel(Simple("twin", twin_with(cells=lambda self, totals: totals), ANY_TWO))
+    lines = str(twin).splitlines()
+    assert lines[0].split() == ["case", "check"]
+    assert lines[1].startswith("2 positions, epsilon 0.1, uniform  features  `cells` is off by ")
+    assert lines[-1] == "twin: 9 of 81 checks are BROKEN"
