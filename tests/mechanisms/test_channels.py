@@ -311,8 +311,8 @@ def test_of_bounds_around_an_exponential_the_safe_one_is_taken(name, monkeypatch
         return far_apart(exponent)[::-1]
 
     for bounds, safe in ((far_apart, True), (turned, False)):
-        for file in ("mechanisms.geometric_noise", "mechanisms.threshold", "mechanisms.randomized_response", "mechanisms.unary_channel"):
-            monkeypatch.setattr(f"metricldp.{file}.exp_bounds", bounds)
+        for file in ("geometric_noise", "threshold", "randomized_response", "unary_channel"):
+            monkeypatch.setattr(f"metricldp.mechanisms.{file}.exp_bounds", bounds)
         for epsilon in (Fraction(1, 10), Fraction(3, 2)):
             metric = metric_for(name, epsilon)
             assert all(p.holds for p in prove(build(name, 5, metric), metric)) == safe

@@ -4,8 +4,8 @@ Cell (a, b, ...) lies at place a s_1 + b s_2 + ..., with a few places more than 
 every attribute. So noise that is added around the ring is added along all attributes at once.
 
 Up to some number of cells the decoder is that of `additive_channel.py`. With more, the equations
-for it would be too many to be solved. Around the ring they solve themselves: with q_j the transform of
-pattern j and f that of a function on all places of the ring, the decoder's transform is
+for it would be too many to be solved. Around the ring they solve themselves: with q_j the transform
+of pattern j and f that of a function on all places of the ring, the decoder's transform is
 
     F_j = q_j f / mean_i |q_i|^2,
 
