@@ -20,7 +20,7 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import InvalidSpecError, InvalidValueError, WeakGuaranteeWarning
 from metricldp.basics.progress import Progress
 from metricldp.basics.text import shown
-from metricldp.mechanisms.progress import search_progress
+from metricldp.mechanisms.effort import DEFAULT, Effort, search_progress
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Lp
@@ -30,6 +30,7 @@ from metricldp.planning.plan import Plan
 from metricldp.planning.risk import Risk, risk
 from metricldp.reports import encode
 from metricldp.survey.agreement import Agreement
+from metricldp.survey.blocks import distributions_of
 from metricldp.survey.certify import Certificate, certify
 from metricldp.survey.explain import Explanation, explain, weak_guarantees
 from metricldp.survey.spec import SurveySpec
@@ -55,15 +56,20 @@ class Survey(Agreement):
 
     @classmethod
     def design(
-        cls, spec: SurveySpec | Mapping[str, Attribute], *, progress: Progress | None = None
+        cls,
+        spec: SurveySpec | Mapping[str, Attribute],
+        *,
+        effort: Effort = DEFAULT,
+        progress: Progress | None = None,
     ) -> Survey:
         """Choose mechanisms, compute their numbers, and return a survey in which all are fixed.
 
-        `progress` is called with the fraction that is done; by default a terminal shows a bar. A
-        WeakGuaranteeWarning names guarantees above e^3 for values that the spec calls close, e^10
-        for any two values of an attribute, or e^20 for any two respondents.
+        `effort` states how long searches run: equal efforts give equal surveys, unless its limit of
+        time stops a search. `progress` is called with the fraction that is done; by default a
+        terminal shows a bar. A WeakGuaranteeWarning names guarantees above e^3 for values that the
+        spec calls close, e^10 for any two values of an attribute, or e^20 for any two respondents.
         """
-        survey = cls._designed(spec, progress)
+        survey = cls._designed(spec, progress, effort)
         if weak := weak_guarantees(survey):
             message = "\n  ".join(["weak privacy guarantee", *weak])
             warnings.warn(message, WeakGuaranteeWarning, stacklevel=2)
@@ -71,19 +77,26 @@ class Survey(Agreement):
 
     @classmethod
     def _designed(
-        cls, spec: SurveySpec | Mapping[str, Attribute], progress: Progress | None
+        cls,
+        spec: SurveySpec | Mapping[str, Attribute],
+        progress: Progress | None,
+        effort: Effort = DEFAULT,
     ) -> Survey:
         if not isinstance(spec, SurveySpec):
             spec = SurveySpec(spec)
         with search_progress(progress):
-            joint = spec.joint
+            joint, stored = spec.joint, {}
             if isinstance(joint, str) and joint == "auto":
                 if spec.metric is not None and spec.metric != Lp():
                     raise InvalidSpecError(
                         'joint="auto" is for distances that add up; state the groups'
                     )
-                joint = best_blocks(spec.attributes, spec.together)
-            return cls.fixed(spec.attributes, metric=spec.metric, joint=joint)
+                blocks = best_blocks(spec.attributes, spec.together, effort)
+                joint = {names: block.group for names, block in blocks.items()}
+                stored = distributions_of(blocks.values())
+            return cls.fixed(
+                spec.attributes, metric=spec.metric, joint=joint, stored=stored, effort=effort
+            )
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise TypeError("design a survey with Survey.design(spec), or read one with Survey.load")

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from metricldp.mechanisms.joint_design import grid_of
 
 from checks import assert_counts
 from metricldp import (
@@ -19,7 +20,6 @@ from metricldp import (
 )
 from metricldp.mechanisms.channel import ranges_gram
 from metricldp.mechanisms.joint_cells import REPORT, Cells
-from metricldp.mechanisms.joint_design import grid_of
 from metricldp.mechanisms.levels import in_text
 from metricldp.mechanisms.table import Table
 from metricldp.mechanisms.torus_channel import Wound

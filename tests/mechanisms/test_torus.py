@@ -4,12 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from metricldp.mechanisms.joint_design import _asked
 
 from metricldp import Integer, InvalidSpecError, Randomness, Survey, SurveySpec
 from metricldp.mechanisms import annealing, torus
 from metricldp.mechanisms.additive import ring_spectrum
 from metricldp.mechanisms.annealing import annealed
-from metricldp.mechanisms.joint_design import _asked
 from metricldp.mechanisms.torus import CellWorkload, Torus, best_torus, in_units
 from metricldp.metrics import Line
 from metricldp.metrics.grid import summed

@@ -13,13 +13,12 @@ chosen are searched for in full.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -31,12 +30,12 @@ from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, listed, shown
 from metricldp.mechanisms import Floats, registry
+from metricldp.mechanisms.effort import DEFAULT, Effort, search_progress
 from metricldp.mechanisms.joint_cells import Cells
-from metricldp.mechanisms.matrix import workload_of
 from metricldp.mechanisms.shapes import watching
-from metricldp.mechanisms.torus import effort
+from metricldp.mechanisms.stated import workload_of
 from metricldp.survey.agreement import Agreement
-from metricldp.survey.blocks import Block
+from metricldp.survey.blocks import Block, distributions_of
 
 MOST_TOGETHER = 3
 """Attributes in one block."""
@@ -48,16 +47,17 @@ _LARGE, _TRIED = 1024, 0.1
 MOST_BLURRED_AS_ONE = 6
 """Attributes that are parted in all ways."""
 Names = tuple[str, ...]
-T = TypeVar("T")
 
 
-def best_blocks(attributes: Mapping[str, Attribute], together: Any = None) -> dict[Names, Any]:
-    """The blocks of the best partition, with what was found for each; none where apart is best.
+def best_blocks(
+    attributes: Mapping[str, Attribute], together: Any = None, effort: Effort = DEFAULT
+) -> dict[Names, Block]:
+    """The blocks of the best partition; none where apart is best.
 
     `together` lists sets of attributes that will be asked about together, or where-clauses, each
     alone or with a weight, as a pair. Left out, it is every attribute alone and every pair.
     """
-    apart = Agreement(attributes)
+    apart = Agreement(attributes, effort=effort)
     free = [name for name in attributes if _may_join(attributes[name], apart, name)]
     if together is None:
         together = [*((name,) for name in free), *combinations(free, 2)]
@@ -80,13 +80,12 @@ def best_blocks(attributes: Mapping[str, Attribute], together: Any = None) -> di
         )
     blocks: dict[Names, Block] = {}
 
-    def search(names: Names, place: int, rounds: float) -> None:
+    def search(names: Names, place: int, scale: float) -> None:
         described, whole = {name: attributes[name] for name in names}, watching.get()
-        with (
-            _told(watching, lambda done: whole((place + done) / (len(tried) + 1))),
-            _told(effort, rounds),
-        ):
-            blocks[names] = Agreement(described, joint=[names]).blocks["+".join(names)]
+        part = replace(effort, scale=scale * effort.scale)
+        with search_progress(lambda done: whole((place + done) / (len(tried) + 1))):
+            survey = Agreement(described, joint=[names], effort=part)
+            blocks[names] = survey.blocks["+".join(names)]
 
     briefly = large if len(large) > 1 else []
     for place, names in enumerate(tried):
@@ -97,9 +96,11 @@ def best_blocks(attributes: Mapping[str, Attribute], together: Any = None) -> di
         total = 0.0
         for names, where, weight in asked:
             if where is not None:
-                joint = {some: blocks[some].mechanism for some in partition}
+                joint = {some: blocks[some].group for some in partition}
                 described = {name: attributes[name] for some in partition for name in some}
-                survey = Agreement({**apart.asked, **described}, joint=joint)
+                stored = {k: v for k, v in apart.distributions.items() if k not in described}
+                stored |= distributions_of(blocks[some] for some in partition)
+                survey = Agreement({**apart.asked, **described}, joint=joint, stored=stored)
                 total += weight * predicted(survey, parse(survey, where), 1, "uniform") ** 2
             else:
                 total += weight * _variance(apart, names, partition, square)
@@ -108,16 +109,7 @@ def best_blocks(attributes: Mapping[str, Attribute], together: Any = None) -> di
     for names in set(best) & set(briefly):
         search(names, len(tried), 1.0)
     watching.get()(1.0)
-    return {names: blocks[names].mechanism for names in best}
-
-
-@contextlib.contextmanager
-def _told(variable: ContextVar[T], value: T) -> Iterator[None]:
-    before = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(before)
+    return {names: blocks[names] for names in best}
 
 
 def _may_join(attribute: Attribute, apart: Agreement, name: str) -> bool:
@@ -130,7 +122,7 @@ def _may_join(attribute: Attribute, apart: Agreement, name: str) -> bool:
         return False
     if attribute.is_public or attribute.is_weight or attribute.rounded_at_random:
         return False
-    return apart.kept[name].by_difference(attribute.size) is not None
+    return apart.problems[name].metric.by_difference(attribute.size) is not None
 
 
 def _checked(said: Any, survey: Agreement) -> tuple[Names, Mapping[str, Any] | None, float]:

@@ -244,7 +244,7 @@ def _means(survey: Agreement, readings: Readings, query: Query, prior: Prior) ->
     named = [
         n for n in survey.attributes if (n in varying or n in query.factors) and n not in whether
     ]
-    sizes = {name: survey.attributes[name].size for name in named if name in survey.kept}
+    sizes = {name: survey.attributes[name].size for name in named if name in survey.mechanisms}
     shares = shares_of(sizes, prior)
     return [_mean_of(sums, sizes, shares) for sums in found]
 

@@ -36,7 +36,7 @@ from metricldp.estimate.selections import (
     simplified,
     union,
 )
-from metricldp.mechanisms.matrix import workload_of
+from metricldp.mechanisms.stated import workload_of
 from metricldp.mechanisms.workloads import Workload
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement

@@ -39,9 +39,8 @@ from metricldp.mechanisms.randomness import Randomness, seeded
 from metricldp.metrics import Lp, Metric
 from metricldp.reports.files import read_positions
 from metricldp.survey.agreement import Agreement
-from metricldp.survey.blocks import Block
+from metricldp.survey.blocks import Block, distributions_of
 from metricldp.survey.ledger import kept
-from metricldp_core.distributions import SUPPORTED
 
 OWN, SAME = "the survey itself", "the survey's metric"
 APART = "each attribute's distances, which add up: a weaker guarantee for locations"
@@ -323,10 +322,9 @@ def _own(survey: Agreement, wanted: Container[str], blocks: Sequence[Block]) -> 
     It has the integers of the survey: what a survey file leaves out is not designed again.
     """
     attributes = {name: a for name, a in survey.attributes.items() if name in wanted}
-    drawn = {name: c.distribution for name, c in survey.channels.items() if name in wanted}
-    drawn |= {block.name: block.channel.distribution for block in blocks}
-    stored = {name: found for name, found in drawn.items() if found.kind in SUPPORTED}
-    joint = {block.names: block.mechanism for block in blocks}
+    stored = {name: known for name, known in survey.distributions.items() if name in wanted}
+    stored |= distributions_of(blocks)
+    joint = {block.names: block.group for block in blocks}
     survey = Agreement(attributes, joint=joint, stored=stored)
     alike = [channel.distribution.invariance == "all" for channel in survey.channels.values()]
     alike += [block.channel.distribution.invariance == "all" for block in blocks]

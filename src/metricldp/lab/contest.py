@@ -26,10 +26,10 @@ from metricldp.lab.crowd import Crowd, Questions
 from metricldp.mechanisms import Channel, Floats
 from metricldp.mechanisms.base import ANY_TWO, PER_STEP, Mechanism
 from metricldp.mechanisms.joint import JointChannel
-from metricldp.mechanisms.joint_design import MOST_CELLS
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.registry import AUTO, every_mechanism, mechanism
 from metricldp.survey.agreement import Agreement
+from metricldp.survey.blocks import MOST_CELLS
 from metricldp.survey.ledger import kept
 
 MOST = Mechanism.max_computed
@@ -59,7 +59,7 @@ class Contender:
     @classmethod
     def of(cls, found: Mechanism) -> Contender:
         limits = found.max_computed, found.max_simulated
-        return cls(found.name, found.title or found.name, found.promise, found.source, *limits)
+        return cls(found.name, found.title or found.name, found.guarantee, found.source, *limits)
 
     @property
     def plain(self) -> bool:

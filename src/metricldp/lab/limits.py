@@ -15,9 +15,14 @@ from metricldp.mechanisms.auto import mean_variance, variance_of
 from metricldp.mechanisms.boxes import Boxes
 from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.joint_cells import Cells
-from metricldp.mechanisms.joint_design import MARGINS, OnCells
 from metricldp.mechanisms.limits import MOST_LIMITED, limit
-from metricldp.mechanisms.matrix import GIVEN, checked_prior, checked_workload, workload_of
+from metricldp.mechanisms.stated import (
+    GIVEN,
+    MARGINS,
+    checked_prior,
+    checked_workload,
+    workload_of,
+)
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
@@ -79,7 +84,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Made:
-    """What a survey's mechanisms are, and how the searches for them ended."""
+    """The mechanisms of a designed survey, and how searches for extremal mixtures ended."""
 
     entries: tuple[dict[str, Any], ...]
 
@@ -112,8 +117,7 @@ def _made(survey: Agreement, name: str) -> dict[str, Any]:
         "values": size,
         "bits": bits,
     }
-    search = getattr(getattr(own, "of", own), "search", None)
-    if search is not None:
+    if (search := survey.searches.get(name)) is not None:
         found["proved"] = search.limit is not None
         found["gap"] = search.excess - 1
         if search.limit is not None:
@@ -169,7 +173,7 @@ def nearness(
     spread = checked_prior(getattr(own, "prior", None) if prior is None else prior, attribute.size)
     weights = None if spread is None else np.array(spread)
     questions = workload_of(asked, attribute.size)
-    least = limit(attribute.size, survey.kept[name], questions.gram(), weights)
+    least = limit(attribute.size, survey.problems[name].metric, questions.gram(), weights)
     return Nearness(
         name,
         own.name,
@@ -184,7 +188,7 @@ def nearness(
 def _of_block(survey: Agreement, block: Block, workload: Any, prior: Any, n: int) -> Nearness:
     """Ranges of all attributes at once, say, and people spread evenly over cells."""
     channel, own = block.channel, block.mechanism
-    if not isinstance(channel, Cells) or not isinstance(own, OnCells):
+    if not isinstance(channel, Cells) or block.grid is None:
         raise QueryError(
             "lower bounds of groups are computed for additive, extremal and tight-constraints, not "
             f"for {own.name}"
@@ -206,7 +210,7 @@ def _of_block(survey: Agreement, block: Block, workload: Any, prior: Any, n: int
             f"the lower bound of {block.name} is for ranges, prefixes, values or bars of each"
         )
     questions = Boxes.of(asked, block.sizes, ordered)
-    least = limit(cells, own.on, questions.gram)
+    least = limit(cells, block.grid, questions.gram)
     return Nearness(
         block.name,
         own.name,

@@ -1,22 +1,24 @@
-"""What "auto" takes: the mechanism with the smallest error, settled when a survey is made."""
+"""What "auto" takes: the mechanism with the smallest error, chosen when a survey is designed."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError, QueryError
-from metricldp.mechanisms.additive import MOST_POSITIONS as MOST_SHAPED
-from metricldp.mechanisms.base import Mechanism
+from metricldp.mechanisms.additive_search import MOST_POSITIONS as MOST_SHAPED
+from metricldp.mechanisms.base import Mechanism, Problem
 from metricldp.mechanisms.channel import Channel, Floats
-from metricldp.mechanisms.matrix import checked_prior, checked_workload, workload_of
+from metricldp.mechanisms.channels import channel_of
+from metricldp.mechanisms.effort import DEFAULT, Effort
 from metricldp.mechanisms.registry import BUILT_IN
+from metricldp.mechanisms.stated import checked_prior, checked_workload, workload_of
 from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Metric
+from metricldp_core.distributions import Distribution
 
 MAX_UNARY_BITS = 256
 """Bits of a report that nobody asked for: with more values unary encoding has to be asked for."""
@@ -33,64 +35,58 @@ _NOTHING = 1e-12
 """A variance per person that is rounding."""
 
 
-def choose(
-    size: int, metric: Metric, *, ordered: bool = False, workload: Any = None, prior: Any = None
-) -> Mechanism:
+def choose(problem: Problem, effort: Effort = DEFAULT) -> tuple[Mechanism, Distribution]:
     """The smallest mean variance of a workload: of ranges, or of values where there is no order.
 
-    People are spread evenly, or as a prior says. Who is simpler comes first and wins where others
-    are hardly better.
+    A mechanism that comes earlier is simpler, and is chosen if others are hardly better.
     """
-    found: Mechanism | None = None
+    best: tuple[Mechanism, Distribution] | None = None
     least = 0.0
-    for mechanism, error in weighed(size, metric, ordered=ordered, workload=workload, prior=prior):
-        if found is None or error < _WORTH * least - _NOTHING:
-            found, least = mechanism, error
-    if found is None:
-        first = next(_candidates(size, metric, ordered))
-        return BUILT_IN[first].settled(size, metric, ordered=ordered)
-    return found
+    for mechanism, distribution, error in compared(problem, effort):
+        if best is None or error < _WORTH * least - _NOTHING:
+            best, least = (mechanism, distribution), error
+    if best is None:
+        first = BUILT_IN[next(_candidates(problem.size, problem.metric, problem.any_ordered))]
+        distribution = first.design(problem, effort)
+        return first.resolved(problem, distribution), distribution
+    return best
 
 
-def weighed(
-    size: int, metric: Metric, *, ordered: bool = False, workload: Any = None, prior: Any = None
-) -> list[tuple[Mechanism, float]]:
-    """What competes, settled, each with the variance that one person adds to a question."""
-    asked = checked_workload(workload, size, ordered or metric.is_line)
-    spread = checked_prior(prior, size)
-    if isinstance(asked, str):
-        return list(_weighed(size, metric, ordered, asked, spread))
-    return list(_competing(size, metric, ordered, asked, spread))
+Compared = tuple[Mechanism, Distribution, float]
+"""A mechanism, its distribution, and the variance that one respondent adds to a query."""
+
+
+def compared(problem: Problem, effort: Effort = DEFAULT) -> Sequence[Compared]:
+    """The mechanisms that suit a problem, with their errors."""
+    metric, ordered = problem.metric, problem.any_ordered
+    workload = checked_workload(problem.workload, problem.size, ordered or metric.is_line)
+    prior = checked_prior(problem.prior, problem.size)
+    problem = Problem((problem.size,), metric, (ordered,), workload, prior)
+    return _known(problem, effort) if isinstance(workload, str) else _errors(problem, effort)
 
 
 @lru_cache(maxsize=256)
-def _weighed(
-    size: int, metric: Metric, ordered: bool, workload: str, prior: tuple[float, ...] | None
-) -> tuple[tuple[Mechanism, float], ...]:
-    return tuple(_competing(size, metric, ordered, workload, prior))
+def _known(problem: Problem, effort: Effort) -> Sequence[Compared]:
+    return _errors(problem, effort)
 
 
-def _competing(
-    size: int,
-    metric: Metric,
-    ordered: bool,
-    workload: str | Workload,
-    prior: tuple[float, ...] | None,
-) -> Iterator[tuple[Mechanism, float]]:
+def _errors(problem: Problem, effort: Effort) -> Sequence[Compared]:
+    size, metric, workload = problem.size, problem.metric, problem.workload
     even = workload in ("ranges", "prefixes", "values")
-    names = list(_candidates(size, metric, ordered, MAX_SEARCHED if even else MAX_SEARCHED_FOR))
+    searched = MAX_SEARCHED if even else MAX_SEARCHED_FOR
+    names = list(_candidates(size, metric, problem.any_ordered, searched))
+    found = []
     for name in names:
-        wishes = {"workload": workload, "prior": prior}
-        own = BUILT_IN[name]
-        own = own.with_saved({key: wishes[key] for key in wishes if key in own.saves})
         with contextlib.suppress(
             CertificateError, QueryError, InvalidSpecError
         ):  # not for this metric
-            settled = own.settled(size, metric, ordered=ordered)
-            if len(names) == 1:
-                yield settled, 0.0
-            else:
-                yield settled, mean_variance(settled.channel(size, metric), workload, prior)
+            distribution = BUILT_IN[name].design(problem, effort)
+            error = 0.0
+            if len(names) > 1:
+                channel = channel_of(distribution, problem.prior)
+                error = mean_variance(channel, workload, problem.prior)
+            found.append((BUILT_IN[name].resolved(problem, distribution), distribution, error))
+    return found
 
 
 def _candidates(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from metricldp.mechanisms.channel import Floats
-from metricldp.mechanisms.matrix import checked_workload, workload_of
+from metricldp.mechanisms.stated import checked_workload, workload_of
 
 
 @dataclass(frozen=True, eq=False)

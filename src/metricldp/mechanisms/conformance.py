@@ -20,13 +20,15 @@ import numpy as np
 
 from metricldp.basics.errors import InvalidSpecError, MetricLdpError, SeededRandomnessWarning
 from metricldp.basics.text import distinct, shown, table
-from metricldp.mechanisms.base import ANY_TWO, Mechanism
+from metricldp.mechanisms.base import ANY_TWO, Mechanism, Problem
 from metricldp.mechanisms.channel import Channel, Floats
+from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.features import IntegerChannel
 from metricldp.mechanisms.fields import Column
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.metrics import Line, Metric, Uniform
-from metricldp_core.canonical import canonical
+from metricldp_core.canonical import Entry, canonical
+from metricldp_core.distributions import SUPPORTED, Distribution, read_distribution
 from metricldp_core.exact import at_most_exp, exp_bounds, log_of
 from metricldp_core.random_words import Words
 
@@ -98,11 +100,11 @@ def check_channel(
     """
     if not isinstance(mechanism, Mechanism):
         raise InvalidSpecError(
-            "check_channel checks a mechanism, such as Simple(name, make) of channels.mechanism, "
-            f"not {shown(mechanism)}"
+            "check_channel checks a mechanism, such as EpsilonMechanism(name, make) of "
+            f"mechanisms.base, not {shown(mechanism)}"
         )
     if metrics is None:
-        metrics = [Uniform] if mechanism.promise == ANY_TWO else [Line]
+        metrics = [Uniform] if mechanism.guarantee == ANY_TWO else [Line]
     findings: list[Finding] = []
     for size, epsilon, metric_of in product(sizes, epsilons, metrics):
         metric = metric_of(Fraction(str(epsilon)))
@@ -115,9 +117,9 @@ def _checked(
     mechanism: Mechanism, size: int, metric: Metric, case: str, seed: int
 ) -> Iterator[Finding]:
     try:
-        settled = mechanism.settled(size, metric, ordered=mechanism.needs_order)
-        channel = settled.channel(size, metric)
-        again = mechanism.with_saved(settled.saved()).channel(size, metric)
+        problem = Problem.single(size, metric, ordered=mechanism.needs_order)
+        distribution = mechanism.design(problem)
+        channel, again = channel_of(distribution), _from_data(distribution)
     except MetricLdpError as wrong:
         yield Finding(case, "made", False, str(wrong))
         return
@@ -131,6 +133,13 @@ def _checked(
         except (MetricLdpError, ArithmeticError, LookupError, TypeError, ValueError) as wrong:
             found = f"{type(wrong).__name__}: {shown(str(wrong))}"
         yield Finding(case, what, not found, found)
+
+
+def _from_data(distribution: Distribution) -> Channel:
+    """The channel of a distribution that went through plain data, unless it is a baseline's."""
+    if distribution.kind in SUPPORTED:
+        distribution = read_distribution(Entry(distribution.to_data(), "the survey"), SUPPORTED)
+    return channel_of(distribution)
 
 
 class _Case:

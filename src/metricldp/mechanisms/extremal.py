@@ -1,10 +1,10 @@
-"""Channels made of shapes, as a survey has them: depths and highest levels, whole numbers all.
+"""Mixtures of shapes: the best one for a workload, and the one with tight constraints.
 
-`designed` is the best mixture of shapes for a workload that any metric allows (`shapes.py`).
-`tents` is the mixture in closed form: the shapes e^-E(., y), one for each position y, with the
-weights that solve sum_y w_y e^-E(x, y) = 1; a channel wherever none is below 0. On a line that is
-clipped geometric noise. What levels and rounding leave of a row goes to one more report, which is
-about as likely from everywhere; that it tells no more than the metric allows is checked like all.
+`extremal` is the best mixture of shapes for a workload that any metric allows (`shapes.py`).
+`tight-constraints` is the mixture in closed form: the shapes e^-E(., y), one for each position y,
+with the weights that solve sum_y w_y e^-E(x, y) = 1, if none is below 0. On a line that is clipped
+geometric noise. One more report has what levels and rounding leave of a row. It is about as likely
+from every position.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.numbers import is_number
+from metricldp.basics.numbers import is_number, root_of
 from metricldp.basics.text import shown
-from metricldp.mechanisms.additive import LARGEST_UNIT, MOST_UNITS, best_patterns, steps_of
-from metricldp.mechanisms.base import Label, Mechanism
-from metricldp.mechanisms.channel import Channel
-from metricldp.mechanisms.levels import Shape, from_text, in_text
-from metricldp.mechanisms.matrix import (
-    GIVEN,
+from metricldp.mechanisms.additive_search import LARGEST_UNIT, MOST_UNITS, best_patterns, steps_of
+from metricldp.mechanisms.base import Mechanism, Problem
+from metricldp.mechanisms.channel import Floats
+from metricldp.mechanisms.effort import DEFAULT, Effort
+from metricldp.mechanisms.levels import Shape, fall_of
+from metricldp.mechanisms.shapes import BestMixture, best_mixture
+from metricldp.mechanisms.stated import (
+    MOST_TABLED_CELLS,
+    cell_workload,
     checked_prior,
     checked_workload,
     completed,
-    said_workload,
     workload_of,
 )
-from metricldp.mechanisms.mixture import Mixture
-from metricldp.mechanisms.shapes import BestMixture, best_mixture
+from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Metric
 from metricldp.metrics.closed import closure
-from metricldp_core.canonical import word
 from metricldp_core.distributions import Distribution
 from metricldp_core.exact import WORD, at_most_exp
 from metricldp_core.levels import DEEPEST, Extremal
 
-MOST_DESIGNED = 256
-MOST_TENTS = 1024
-MOST_SHAPES = (1 << 16) - 1
+MOST_POSITIONS = 256
+MOST_TIGHT = 1024
+MOST_CELLS = 100
+"""With more the search ends, after a minute, no better than that for additive noise."""
 SECONDS, GAP = 60, 0.002
 _SPARE = (1 << 34, 1 << 44, 1 << 52)
 """Over 2^64: what is kept free of a row for the last report, as little as the metric allows."""
@@ -76,163 +76,111 @@ def in_units(size: int, metric: Metric) -> _Grid:
 
 
 @dataclass(frozen=True, repr=False)
-class _OfShapes(Mechanism):
-    """What mechanisms made of shapes share: the highest levels, and the table that follows."""
+class TightConstraints(Mechanism):
+    """One integer; P(y | x) = w_y e^-E(x, y)."""
 
+    groups: ClassVar[bool] = True
+    name: ClassVar[str] = "tight-constraints"  # type: ignore[misc]
+    kind: ClassVar[str] = "extremal"  # type: ignore[misc]
+    title: ClassVar[str] = "tight constraints"  # type: ignore[misc]
+    source: ClassVar[str] = "Chatzikokolakis et al. 2015"  # type: ignore[misc]
     max_computed: ClassVar[int] = 128  # type: ignore[misc]
     max_simulated: ClassVar[int] = 128  # type: ignore[misc]
 
-    def kept(self, size: int, metric: Metric) -> Metric:
-        return metric
-
-
-@dataclass(frozen=True, repr=False)
-class Tents(_OfShapes):
-    """One integer; P(y | x) = w_y e^-E(x, y). `tops` are the weights over 2^64, found and saved."""
-
-    tops: Any = None
-
-    saves: ClassVar[tuple[str, ...]] = ("tops",)
-    in_distribution: ClassVar[tuple[str, ...]] = ("tops",)
-    name: ClassVar[str] = "tight-constraints"  # type: ignore[misc]
-    title: ClassVar[str] = "tight constraints"  # type: ignore[misc]
-    source: ClassVar[str] = "Chatzikokolakis et al. 2015"  # type: ignore[misc]
-
-    @property
-    def is_designed(self) -> bool:
-        return self.tops is not None
-
-    def settled(
-        self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
-    ) -> Tents:
-        if size > MOST_TENTS:
+    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+        _check_cells(self.name, problem, MOST_TABLED_CELLS)
+        size, metric = problem.size, problem.metric
+        if size > MOST_TIGHT:
             raise InvalidSpecError(
-                f"{size:,} positions are too many for tight-constraints; use {MOST_TENTS:,}"
+                f"{size:,} positions are too many for tight-constraints; use {MOST_TIGHT:,}"
             )
-        if self.tops is not None:
-            return replace(self, tops=_checked_tops(self.tops, size))
         grid = in_units(size, metric)
         weights = tent_weights(grid.apart, float(grid.unit))
         if weights.min() < 0:
             raise InvalidSpecError(
-                f"the weight of {label(int(np.argmin(weights)))} would be negative "
+                f"the weight of {problem.label(int(np.argmin(weights)))} would be negative "
                 "under this metric; use mechanism extremal"
             )
-        return replace(self, tops=_tops(grid, _rows(grid.apart), weights, metric))
-
-    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
-        grid = in_units(size, metric)
-        tops = self.settled(size, metric, label=label).tops
-        return _kept(_mixture(grid.unit, _rows(grid.apart), tops), metric)
-
-    def restored(self, distribution: Distribution) -> Tents:
-        assert isinstance(distribution, Extremal)
-        return replace(self, tops=tuple(map(word, distribution.tops)))
+        return _mixture(grid, _rows(grid.apart), weights, metric)
 
     def __repr__(self) -> str:
-        return (
-            repr(self.name) if self.tops is None else f"<tight-constraints, {len(self.tops)} tops>"
-        )
+        return repr(self.name)
 
 
 @dataclass(frozen=True, repr=False)
-class Designed(_OfShapes):
-    """The best mixture of shapes for a workload; its shapes and tops are found and saved.
+class ExtremalMechanism(Mechanism):
+    """The best mixture of shapes for a workload.
 
-    `prior` says how people are spread. The search ends when it finds no shape that would make the
-    error smaller by more than a share `gap`, or after so many `seconds`.
+    `prior` states how respondents are distributed. The search ends when it finds no shape that
+    would make the error smaller by more than a fraction `gap`, or after so many `seconds`.
     """
 
     workload: Any = None
     prior: Any = None
     seconds: Any = None
     gap: Any = None
-    shapes: Any = None
-    tops: Any = None
-    search: BestMixture | None = field(default=None, compare=False)
-    """How the search ended, for whoever made it; not saved."""
 
-    saves: ClassVar[tuple[str, ...]] = ("workload", "prior", "seconds", "gap", "shapes", "tops")
-    in_distribution: ClassVar[tuple[str, ...]] = ("seconds", "gap", "shapes", "tops")
+    options: ClassVar[tuple[str, ...]] = ("workload", "prior", "seconds", "gap")
+    search_options: ClassVar[tuple[str, ...]] = ("seconds", "gap")
+    groups: ClassVar[bool] = True
     name: ClassVar[str] = "extremal"  # type: ignore[misc]
+    kind: ClassVar[str] = "extremal"  # type: ignore[misc]
     title: ClassVar[str] = "extremal, best for the metric"  # type: ignore[misc]
     max_computed: ClassVar[int] = 32  # type: ignore[misc]
+    max_simulated: ClassVar[int] = 128  # type: ignore[misc]
 
-    @property
-    def is_designed(self) -> bool:
-        return self.shapes is not None and self.tops is not None
-
-    def settled(
-        self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
-    ) -> Designed:
-        if size > MOST_DESIGNED:
+    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+        size, metric = problem.size, problem.metric
+        _check_cells(self.name, problem, MOST_CELLS)
+        if size > MOST_POSITIONS:
             raise InvalidSpecError(
                 f"{size:,} positions are too many for mechanism extremal; use at most "
-                f"{MOST_DESIGNED:,}, or mechanism additive"
+                f"{MOST_POSITIONS:,}, or mechanism additive"
             )
-        prior = checked_prior(self.prior, size)
-        if self.shapes is not None:
-            return self._checked(size, prior)
-        seconds = _checked_limit("seconds", self.seconds, SECONDS, 86_400)
+        prior = checked_prior(problem.prior, size)
+        seconds = effort.scale * _checked_limit("seconds", self.seconds, SECONDS, 86_400)
+        seconds = seconds if effort.seconds is None else min(seconds, effort.seconds)
         gap = _checked_limit("gap", self.gap, GAP, 1)
-        workload = checked_workload(self.workload, size, ordered)
+        if problem.is_group:
+            asked = Workload.from_rows(root_of(cell_workload(problem).gram()))
+            gram = completed(asked).gram()
+            return best_shapes(gram, size, metric, (), prior, seconds, gap, effort)
+        workload = checked_workload(problem.workload, size, problem.any_ordered)
         if isinstance(workload, str):
-            found = _found(workload, size, metric, prior, seconds, gap)
-        else:
-            gram = completed(workload).gram()
-            found = best_shapes(gram, size, metric, (), prior, seconds, gap)
-            workload = GIVEN
-        return Designed(workload, prior, None, None, *found)
-
-    def _checked(self, size: int, prior: tuple[float, ...] | None) -> Designed:
-        if not is_list(self.shapes) or not 1 <= len(self.shapes) <= MOST_SHAPES:
-            raise InvalidSpecError(
-                f"shapes are a list of up to {MOST_SHAPES:,} of them; leave them out, and the best "
-                "are found"
-            )
-        shapes = tuple(from_text(said, f"shape {k}") for k, said in enumerate(self.shapes))
-        short = next((k for k, shape in enumerate(shapes) if len(shape) != size), None)
-        if short is not None:
-            raise InvalidSpecError(
-                f"shape {short} has {len(shapes[short]):,} depths for {size:,} values"
-            )
-        tops, said = _checked_tops(self.tops, len(shapes)), said_workload(self.workload, size)
-        return Designed(said, prior, None, None, shapes, tops, self.search)
-
-    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
-        """The table, if no shape tells two values better than the metric allows."""
-        grid = in_units(size, metric)
-        settled = self.settled(size, metric, label=label)
-        for number, shape in enumerate(settled.shapes):
-            depths = np.array(shape)
-            wrong = np.argwhere(np.abs(depths[:, None] - depths) > grid.apart)
-            if len(wrong):
-                x, other = wrong[0].tolist()
-                raise InvalidSpecError(
-                    f"shape {number} exceeds the distance of {label(x)} and {label(other)}; "
-                    "leave shapes out, and the best are found"
-                )
-        return _kept(_mixture(grid.unit, settled.shapes, settled.tops, settled.prior), metric)
-
-    def saved(self) -> dict[str, Any]:
-        return in_text(super().saved(), "shapes")
-
-    def restored(self, distribution: Distribution) -> Designed:
-        assert isinstance(distribution, Extremal)
-        prior, tops = (
-            checked_prior(self.prior, distribution.size),
-            tuple(map(word, distribution.tops)),
-        )
-        return replace(self, prior=prior, shapes=distribution.depths, tops=tops)
+            return _best_for(workload, size, metric, prior, seconds, gap, effort)
+        gram = completed(workload).gram()
+        return best_shapes(gram, size, metric, (), prior, seconds, gap, effort)
 
     def __repr__(self) -> str:
-        if self.shapes is None:
-            return repr(self.name)
-        return f"<extremal, {len(self.shapes)} shapes of {len(self.shapes[0])} values>"
+        return repr(self.name)
+
+
+def _check_cells(name: str, problem: Problem, most: int) -> None:
+    size = problem.size
+    if problem.is_group and size > most:
+        # Beyond the limit of tables no other mechanism with a table is possible either.
+        subject = name if size > MOST_TABLED_CELLS else f"mechanism {name}"
+        most = MOST_TABLED_CELLS if size > MOST_TABLED_CELLS else most
+        raise InvalidSpecError(
+            f"{size:,} cells are too many for {subject}; use at most {most:,}, or mechanism "
+            "additive"
+        )
+
+
+@dataclass(frozen=True)
+class SearchedMixture(Extremal):
+    """A mixture with the end of the search that designed it, which is not part of a survey."""
+
+    search: BestMixture | None = field(default=None, compare=False, kw_only=True)
 
 
 def _rows(apart: npt.NDArray[np.int64]) -> tuple[Shape, ...]:
     return tuple(tuple(row) for row in apart.tolist())
+
+
+def has_tight_constraints(distribution: Extremal, metric: Metric) -> bool:
+    """Whether the shapes of a mixture are those of tight constraints."""
+    return distribution.depths == _rows(in_units(distribution.size, metric).apart)
 
 
 def tent_weights(apart: npt.NDArray[np.int64], unit: float) -> npt.NDArray[np.float64]:
@@ -246,98 +194,66 @@ def tent_weights(apart: npt.NDArray[np.int64], unit: float) -> npt.NDArray[np.fl
 
 
 def _mixture(
-    unit: Fraction,
-    shapes: tuple[Shape, ...],
-    tops: Sequence[str],
-    prior: tuple[float, ...] | None = None,
-) -> Mixture:
-    try:
-        return Mixture.made_of(shapes, tuple(int(top, 16) for top in tops), unit, prior)
-    except InvalidSpecError as wrong:
-        remedy = "use the file as it was designed, or leave tops out, and they are found"
-        raise InvalidSpecError(f"{wrong}; {remedy}") from None
-
-
-def _tops(
-    grid: _Grid, shapes: tuple[Shape, ...], weights: npt.NDArray[np.float64], metric: Metric
-) -> tuple[str, ...]:
+    grid: _Grid, shapes: tuple[Shape, ...], weights: Floats, metric: Metric
+) -> SearchedMixture:
     """Weights of probability as whole numbers, with as little to spare as keeps the metric."""
+    fall = fall_of(grid.unit)
     for spare in _SPARE:
         share = WORD - spare
-        tops = tuple(word(max(1, int(Fraction(weight) * share))) for weight in weights.tolist())
-        if _rest_is_private(_mixture(grid.unit, shapes, tops), metric):
-            return tops
+        tops = tuple(max(1, int(Fraction(weight) * share)) for weight in weights.tolist())
+        mixture = SearchedMixture.of(shapes, tops, fall)
+        if _rest_is_private(mixture, metric):
+            return mixture
     raise InvalidSpecError("the smallest distance is too small for a mixture of shapes in 64 bits")
 
 
-def _rest_is_private(table: Mixture, metric: Metric) -> bool:
-    """Whether the last report, what is left of every row, tells no two values apart too well."""
-    least, most = (end(row[-1] for row in table.weights) for end in (min, max))
-    return at_most_exp(Fraction(most, least), metric.smallest(table.size))
+def _rest_is_private(mixture: Extremal, metric: Metric) -> bool:
+    """Whether the last report, what is left of every row, distinguishes no two values too well."""
+    least, most = (end(row[-1] for row in mixture.weights) for end in (min, max))
+    return least > 0 and at_most_exp(Fraction(most, least), metric.smallest(mixture.size))
 
 
-def _kept(table: Mixture, metric: Metric) -> Mixture:
-    if not _rest_is_private(table, metric):
-        raise InvalidSpecError(
-            "the tops of the shapes do not add up to the same at every value; leave them out, and "
-            "they are found"
-        )
-    return table
-
-
-def _checked_tops(tops: Any, count: int) -> tuple[str, ...]:
-    if not is_list(tops) or len(tops) != count:
-        raise InvalidSpecError(
-            f"tops must be a list of {count:,}, one for each shape, not {shown(tops)}; leave them "
-            "out, and they are found"
-        )
-    for top in tops:
-        digits = isinstance(top, str) and len(top) == 16 and not top.strip("0123456789abcdef")
-        if not digits or not int(top, 16):
-            raise InvalidSpecError(f"tops are 16 hexadecimal digits above 0, not {shown(top)}")
-    return tuple(tops)
-
-
-def _checked_limit(name: str, said: Any, usual: float, most: float) -> float:
-    if said is None:
+def _checked_limit(name: str, stated: Any, usual: float, most: float) -> float:
+    if stated is None:
         return usual
-    if not is_number(said) or not 0 < said <= most:
+    if not is_number(stated) or not 0 < stated <= most:
         raise InvalidSpecError(
-            f"{name} of mechanism extremal is a number above 0, at most {most:,}, not {shown(said)}"
+            f"{name} of mechanism extremal is a number above 0, at most {most:,}, not "
+            f"{shown(stated)}"
         )
-    return float(said)
-
-
-Found = tuple[tuple[Shape, ...], tuple[str, ...], BestMixture]
+    return float(stated)
 
 
 @lru_cache(maxsize=32)
-def _found(
+def _best_for(
     workload: str,
     size: int,
     metric: Metric,
     prior: tuple[float, ...] | None,
     seconds: float,
     gap: float,
-) -> Found:
+    effort: Effort,
+) -> Extremal:
     gram = completed(workload_of(workload, size)).gram()
-    return best_shapes(gram, size, metric, (), prior, seconds, gap)
+    return best_shapes(gram, size, metric, (), prior, seconds, gap, effort)
 
 
 def best_shapes(
-    gram: npt.NDArray[np.float64],
+    gram: Floats,
     size: int,
     metric: Metric,
     first: Sequence[npt.NDArray[np.int64]] = (),
     prior: tuple[float, ...] | None = None,
     seconds: float = SECONDS,
     gap: float = GAP,
-) -> Found:
-    """From some heights on, and from additive noise where the metric has it."""
+    effort: Effort = DEFAULT,
+) -> Extremal:
+    """The best mixture, from some heights on and from additive noise if the metric has it."""
     grid, first = in_units(size, metric), list(first)
     spread = None if prior is None else np.array(prior) / sum(prior)
     if metric.by_difference(size) is not None:
-        for pattern in np.array(best_patterns(gram, steps_of(size, metric))):
+        patterns = best_patterns(gram, steps_of(size, metric), None, effort)
+        for pattern in np.array(patterns):
             around = (np.arange(len(pattern))[:, None] - np.arange(size)) % len(pattern)
             heights = -pattern[around]
             first += list(heights - heights.min(axis=1, keepdims=True))
@@ -352,4 +268,4 @@ def best_shapes(
             "or unary, or a larger epsilon"
         ) from None
     shapes = _rows(found.heights.max(axis=1, keepdims=True) - found.heights)
-    return shapes, _tops(grid, shapes, found.tops, metric), found
+    return replace(_mixture(grid, shapes, found.tops, metric), search=found)

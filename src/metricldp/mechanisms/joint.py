@@ -22,15 +22,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.attributes.base import Attribute
-from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp.mechanisms.base import Label, Mechanism
-from metricldp.mechanisms.channel import Channel, Floats, Integers
+from metricldp.basics.errors import QueryError
+from metricldp.mechanisms.channel import Floats, Integers
 from metricldp.mechanisms.features import IntegerChannel
 from metricldp.mechanisms.fields import Column, Number
 from metricldp.mechanisms.randomness import Randomness
-from metricldp.metrics import Metric
-from metricldp.metrics.grid import Grid
 from metricldp_core.distributions import Distribution
 from metricldp_core.exact import log_of
 
@@ -41,7 +37,6 @@ People = tuple[int, ...]
 Sizes = tuple[int, ...]
 Functions = Sequence[Floats]
 """k functions (k, size) of each attribute, of which the products are decoded."""
-Metrics = Sequence[Metric]
 Columns = Mapping[Part, Column]
 MAX_KINDS = 1 << 20
 """Combinations of values that are gone through to bound what a person can add to a variance."""
@@ -261,47 +256,3 @@ def _check_kinds(counts: Sequence[int]) -> None:
             "too many combinations of values for an exact error; use ranges, or a mean over "
             "fewer values"
         )
-
-
-class JointMechanism(Mechanism):
-    """A mechanism that randomizes several attributes together."""
-
-    joint: ClassVar[bool] = True
-    adds_up: ClassVar[bool] = False
-    """Whether it keeps the sum of the distances of its attributes, and not less."""
-    grid: Grid | None = None
-    """What it keeps between the cells of a grid, where that is how it blurs."""
-
-    def about(self, attributes: Mapping[str, Attribute], share: Fraction) -> JointMechanism:
-        """The same mechanism for these attributes, their distances shrunk by a share."""
-        return self
-
-    def decided(self, attributes: Mapping[str, Attribute]) -> JointMechanism:
-        """The same with everything decided that it has to save."""
-        return self
-
-    @property
-    def largest_norm(self) -> int:
-        """The p of the norm up to which a survey may join its distances."""
-        return 1 if self.adds_up else 2
-
-    @abstractmethod
-    def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
-        """The channel over a grid of these sizes; it keeps `distance`."""
-
-    @abstractmethod
-    def distance(self, sizes: Sizes, metrics: Metrics, x: People, other: People) -> Fraction:
-        """What is kept for two people: at most the root of the sum of their squared distances.
-
-        Where it adds up, at most their sum.
-        """
-
-    @abstractmethod
-    def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:
-        """What is kept for two people who differ in one attribute alone."""
-
-    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
-        raise InvalidSpecError(f"mechanism {self.name!r} randomizes several attributes together")
-
-    def kept(self, size: int, metric: Metric) -> Metric:
-        return self.margins((size,), [metric])[0]

@@ -1,10 +1,9 @@
-"""Questions that are asked again: a lasting first blur, and a fresh second one for each report.
+"""Memoised responses: a lasting first randomization, and a second one for each report.
 
-The attribute's promise is that of a lifetime: it holds for any number of reports of one value. A
-second epsilon, `each`, is what a single report may tell, in the same unit. Along a line both blurs
-together are geometric noise with that epsilon, as accurate as if there were no memory: the second
-one is lazy noise. Elsewhere it is randomized response on what the first one made, as true as `each`
-allows.
+The attribute's guarantee holds for any number of reports of one value. A second epsilon, `each`,
+is that of a single report, in the same unit. Along a line both randomizations together are
+geometric noise with that epsilon, as accurate as without a memory: the second one is lazy noise.
+Elsewhere it is randomized response on the first report, as true as `each` allows.
 """
 
 from __future__ import annotations
@@ -13,35 +12,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
 from metricldp.basics.checks import positive
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.text import listed, shown
-from metricldp.mechanisms.base import ANY_TWO, Label, Mechanism, Simple
-from metricldp.mechanisms.channel import LARGEST_EPSILON, Channel
-from metricldp.mechanisms.extremal import Designed, Tents
+from metricldp.mechanisms.base import Mechanism, Problem
+from metricldp.mechanisms.channel import LARGEST_EPSILON
+from metricldp.mechanisms.channels import channel_of
+from metricldp.mechanisms.effort import Effort
+from metricldp.mechanisms.extremal import (
+    ExtremalMechanism,
+    TightConstraints,
+    has_tight_constraints,
+)
 from metricldp.mechanisms.features import IntegerChannel
 from metricldp.mechanisms.geometric import Geometric
 from metricldp.mechanisms.lazy import Lazy
 from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.one_epsilon import GEOMETRIC, RANDOMIZED_RESPONSE
 from metricldp.mechanisms.randomized_response import Response
-from metricldp.mechanisms.stored import check_kind
 from metricldp.metrics import Metric
 from metricldp_core import distributions as core
 from metricldp_core.distributions import Distribution
 from metricldp_core.exact import WORD, decimal_of, exp_bounds, floor_of
+from metricldp_core.levels import Extremal
 from metricldp_core.verify import examined
 
 FIRSTS: dict[str, Mechanism] = {
-    "geometric": Simple("geometric", Geometric.for_epsilon, needs_order=True),
-    "randomized-response": Simple("randomized-response", Response.for_epsilon, ANY_TWO),
-    "tight-constraints": Tents(),
-    "extremal": Designed(),
+    mechanism.name: mechanism
+    for mechanism in (GEOMETRIC, RANDOMIZED_RESPONSE, TightConstraints(), ExtremalMechanism())
 }
-"""What the first blur may be: channels that send one whole number."""
+"""What the first randomization may be: mechanisms that report one whole number."""
 MOST_ON_A_LINE = 2048
 """Positions of geometric noise, of which one report's law is a table."""
 SPARE = Fraction(1, 1 << 16)
@@ -51,110 +55,93 @@ MOST_MEMOISED = 256
 
 
 @dataclass(frozen=True, repr=False)
-class MemoisedPlan(Mechanism):
+class MemoisedResponse(Mechanism):
     """`first` is a mechanism, `each` the epsilon of one report, in the unit of the attribute's.
 
-    Left out, `first` follows from the metric, and `each` is half of the attribute's epsilon.
+    By default, `first` follows from the metric, and `each` is half of the attribute's epsilon.
     """
 
     first: Any = None
     each: float | None = None
-    epsilon: Fraction | None = None
-    """What the attribute states; without one, its smallest distance."""
 
-    saves: ClassVar[tuple[str, ...]] = ("first", "each")
-
-    def settings(self) -> Any:
-        """With the name of the first mechanism, whose integers are in the distribution."""
-        return {"name": self.name, "first": _named(self.first).name, "each": self.each}
-
-    def restored(self, distribution: Distribution) -> MemoisedPlan:
-        assert isinstance(distribution, core.Memoised)
-        first = _named(self.first)
-        check_kind(first.name, distribution.first, (distribution.size,))
-        each = positive("each", self.each)
-        return replace(self, first=first.restored(distribution.first).to_dict(), each=each)
-
+    options: ClassVar[tuple[str, ...]] = ("first", "each")
     name: ClassVar[str] = "memoised"  # type: ignore[misc]
+    kind: ClassVar[str] = "memoised"  # type: ignore[misc]
     title: ClassVar[str] = "permanent and instantaneous randomization"  # type: ignore[misc]
     source: ClassVar[str] = "Erlingsson et al. 2014, for a metric"  # type: ignore[misc]
     max_computed: ClassVar[int] = 0  # type: ignore[misc]
     max_simulated: ClassVar[int] = 0  # type: ignore[misc]
 
-    def beside(self, epsilon: Fraction) -> MemoisedPlan:
-        return replace(self, epsilon=epsilon)
+    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+        share = self._share(problem)
+        mechanism, distribution = self._first(problem, effort)
+        first = cast(IntegerChannel, channel_of(distribution))
+        metric = mechanism.proved_metric(problem.metric, distribution)
+        return Memoised(first, _second(first, metric.scaled(share), share)).distribution
 
-    @property
-    def is_designed(self) -> bool:
-        return self.first is not None and _named(self.first).is_designed
-
-    def settled(
-        self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
-    ) -> MemoisedPlan:
-        found = replace(self, each=self._each(size, metric))
-        said = self.first
-        if said is None:
-            return replace(found, first=_first_for(size, metric, ordered, label).to_dict())
-        chosen = _named(said)
-        if chosen.needs_order and not (ordered or metric.is_line):
+    def _first(self, problem: Problem, effort: Effort) -> tuple[Mechanism, Distribution]:
+        """The stated mechanism, or the one that suits the metric."""
+        metric = problem.metric
+        problem = replace(problem, workload=None, prior=None)
+        if self.first is None and not (metric.is_line or metric.is_uniform):
+            try:
+                return FIRSTS["tight-constraints"], TightConstraints().design(problem, effort)
+            except (CertificateError, InvalidSpecError):
+                return FIRSTS["extremal"], ExtremalMechanism().design(problem, effort)
+        usual = "geometric" if metric.is_line else "randomized-response"
+        mechanism = first_mechanism(usual if self.first is None else self.first)
+        if mechanism.needs_order and not (problem.any_ordered or metric.is_line):
             raise InvalidSpecError(
                 "geometric noise needs values with an order; use first = 'randomized-response'"
             )
-        chosen = chosen.settled(size, metric, ordered=ordered, label=label)
-        return replace(found, first=chosen.to_dict())
+        return mechanism, mechanism.design(problem, effort)
 
-    def _each(self, size: int, metric: Metric) -> float:
-        stated = float(self.epsilon or metric.smallest(size))
+    def _each(self, problem: Problem) -> float:
+        epsilon = float(problem.unit_epsilon)
         if self.each is None:
-            return stated / 2
+            return epsilon / 2
         each = positive("each", self.each)
-        if each >= stated:
+        if each >= epsilon:
             raise InvalidSpecError(
-                f"each = {each:g} is the epsilon of one report and must be below {stated:g}, that "
+                f"each = {each:g} is the epsilon of one report and must be below {epsilon:g}, that "
                 "of all reports together; else use the first mechanism alone"
             )
         return each
 
-    def _share(self, size: int, metric: Metric) -> Fraction:
-        """What one report may tell, of what all reports together may."""
-        stated = self.epsilon or metric.smallest(size)
-        return decimal_of(self._each(size, metric)) / stated
+    def _share(self, problem: Problem) -> Fraction:
+        """The epsilon of one report, relative to that of all reports of a value."""
+        return decimal_of(self._each(problem)) / problem.unit_epsilon
 
-    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
-        settled = self.settled(size, metric, ordered=True, label=label)
-        chosen = _named(settled.first)
-        first = chosen.channel(size, metric, label=label)
-        assert isinstance(first, IntegerChannel)
-        share = self._share(size, metric)
-        return Memoised(first, _second(first, chosen.kept(size, metric).scaled(share), share))
+    def resolved(self, problem: Problem, distribution: Distribution) -> Self:
+        """With the name of the first mechanism, whose integers are in the distribution."""
+        first = cast(core.Memoised, distribution).first
+        if self.first is not None:
+            name = first_mechanism(self.first).name
+        elif isinstance(first, Extremal):
+            tight = has_tight_constraints(first, problem.metric)
+            name = "tight-constraints" if tight else "extremal"
+        else:
+            name = first.kind
+        return replace(self, first=name, each=self._each(problem))
 
-    def kept(self, size: int, metric: Metric) -> Metric:
-        return _named(self.first).kept(size, metric) if self.first else metric
+    def proved_metric(self, metric: Metric, distribution: Distribution) -> Metric:
+        first = cast(core.Memoised, distribution).first
+        return first_mechanism(self.first).proved_metric(metric, first)
 
-    def kept_by_one(self, size: int, metric: Metric) -> Metric:
-        return self.kept(size, metric).scaled(self._share(size, metric))
+    def one_report(self, problem: Problem, distribution: Distribution) -> Metric:
+        return self.proved_metric(problem.metric, distribution).scaled(self._share(problem))
 
     def __repr__(self) -> str:
         return f"<memoised, each {self.each}>" if self.each else repr(self.name)
 
 
-def _named(said: Any) -> Mechanism:
-    """The first mechanism, by its name or by a table with its data."""
-    rest = dict(said) if isinstance(said, Mapping) else {"name": said}
-    name = rest.pop("name", None)
+def first_mechanism(stated: Any) -> Mechanism:
+    """The first mechanism, by its name or by a table with its options."""
+    options = dict(stated) if isinstance(stated, Mapping) else {"name": stated}
+    name = options.pop("name", None)
     if not isinstance(name, str) or name not in FIRSTS:
-        raise InvalidSpecError(f"first is {listed(FIRSTS)}, not {shown(said)}")
-    return FIRSTS[name].with_saved(rest)
-
-
-def _first_for(size: int, metric: Metric, ordered: bool, label: Label) -> Mechanism:
-    """Noise along a line, response where all are alike, else tents, or designed without those."""
-    if metric.is_line or metric.is_uniform:
-        return FIRSTS["geometric" if metric.is_line else "randomized-response"]
-    try:
-        return Tents().settled(size, metric, ordered=ordered, label=label)
-    except (CertificateError, InvalidSpecError):
-        return Designed().settled(size, metric, ordered=ordered, label=label)
+        raise InvalidSpecError(f"first is {listed(FIRSTS)}, not {shown(stated)}")
+    return FIRSTS[name].with_options(options)
 
 
 def _second(first: IntegerChannel, kept: Metric, share: Fraction) -> IntegerChannel:

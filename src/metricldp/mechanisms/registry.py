@@ -15,17 +15,20 @@ from typing import Any
 from metricldp.basics.checks import refuse_unknown
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import guess, shown
-from metricldp.mechanisms.additive import ShapedNoise
-from metricldp.mechanisms.base import ANY_TWO, Mechanism, Simple
+from metricldp.mechanisms.additive import AdditiveNoise
+from metricldp.mechanisms.base import Mechanism, Problem
 from metricldp.mechanisms.channel import Channel
-from metricldp.mechanisms.extremal import Designed, Tents
-from metricldp.mechanisms.geometric import Geometric
-from metricldp.mechanisms.joint_design import ON_CELLS
+from metricldp.mechanisms.channels import channel_of
+from metricldp.mechanisms.extremal import ExtremalMechanism, TightConstraints
 from metricldp.mechanisms.matrix import Matrix
-from metricldp.mechanisms.memoised import MemoisedPlan
-from metricldp.mechanisms.randomized_response import Response
-from metricldp.mechanisms.threshold import Threshold
-from metricldp.mechanisms.threshold_paper import ThresholdDummy, ThresholdPaper
+from metricldp.mechanisms.memoised import MemoisedResponse
+from metricldp.mechanisms.one_epsilon import (
+    GEOMETRIC,
+    RANDOMIZED_RESPONSE,
+    THRESHOLD,
+    THRESHOLD_DUMMY,
+    THRESHOLD_PAPER,
+)
 from metricldp.mechanisms.unary import Unary
 from metricldp.metrics import Metric
 
@@ -33,35 +36,12 @@ GROUP = "metricldp.mechanisms"
 """The group of entry points that plug-ins register in."""
 AUTO = "auto"
 
-_PAPER = "Xiang et al. 2020"
-
-
-def _on_line(name: str, channel: Any, title: str, source: str, **more: Any) -> Mechanism:
-    return Simple(name, channel.for_epsilon, title=title, source=source, needs_order=True, **more)
-
-
 BUILT_IN: dict[str, Mechanism] = {
     mechanism.name: mechanism
     for mechanism in (
-        _on_line("geometric", Geometric, "clipped geometric noise", Mechanism.source),
-        _on_line("threshold", Threshold, "threshold bits", f"{_PAPER}, last bit left out"),
-        _on_line("threshold-paper", ThresholdPaper, "threshold bits, literal", _PAPER),
-        _on_line(
-            "threshold-dummy", ThresholdDummy, "threshold bits, dummy value", _PAPER, max_computed=0
-        ),
-        Simple(
-            "randomized-response",
-            Response.for_epsilon,
-            ANY_TWO,
-            title="randomized response",
-            source="Kairouz et al. 2014",
-        ),
-        ShapedNoise(),
-        Tents(),
-        Designed(),
-        Unary(),
-        Matrix(),
-        MemoisedPlan(),
+        *(GEOMETRIC, THRESHOLD, THRESHOLD_PAPER, THRESHOLD_DUMMY, RANDOMIZED_RESPONSE),
+        *(AdditiveNoise(), TightConstraints(), ExtremalMechanism()),
+        *(Unary(), Matrix(), MemoisedResponse()),
     )
 }
 
@@ -108,8 +88,8 @@ def mechanism(
     `ordered`, `only` and `joint` say what it is for, so that a refusal lists no other.
     """
     if isinstance(said, Mechanism):
-        own = (ON_CELLS if joint else BUILT_IN).get(said.name, said)
-        ours = type(own) is type(said) and (own.saves or own == said)
+        own = BUILT_IN.get(said.name, said)
+        ours = type(own) is type(said) and (own.options or own == said)
         if not said.name or not ours:
             raise InvalidSpecError(
                 f"a mechanism of one's own needs a name of its own, not {said.name!r}; its survey "
@@ -124,17 +104,15 @@ def mechanism(
                 f"a mechanism is a name or a table with a name, not {shown(said)}"
             )
         found = mechanism(name, ordered=ordered, only=only, joint=joint)
-        return found.with_saved(rest)
+        return found.with_options(rest)
     if isinstance(said, str):
-        if joint and said in ON_CELLS:
-            return ON_CELLS[said]
         if said in BUILT_IN:
             return BUILT_IN[said]
         plugged = _from_plug_in(said)
         if plugged is not None:
             return plugged
     known = [own.name for own in every_mechanism() if _fits(own, ordered, only, joint)]
-    meant = guess(said, [*ON_CELLS, *known] if joint else [AUTO, *known])
+    meant = guess(said, known if joint else [AUTO, *known])
     raise InvalidSpecError(
         f"there is no mechanism {shown(said)}; choose {_choice(ordered, only, joint)}{meant}"
     )
@@ -159,12 +137,13 @@ def check_serves(found: Mechanism, kind: str, ordered: bool, only: str | None) -
 
 
 def _fits(found: Mechanism, ordered: bool, only: str | None, joint: bool = False) -> bool:
-    return found.serves(ordered) and found.joint == joint and only in (None, found.name)
+    serves = (found.groups or found.joint) if joint else not found.joint
+    return found.serves(ordered) and serves and only in (None, found.name)
 
 
 def _choice(ordered: bool, only: str | None, joint: bool = False) -> str:
     """At most eight names; the variants of the paper and plug-ins are left out."""
-    found = [*ON_CELLS] if joint else [AUTO]
+    found = [] if joint else [AUTO]
     found += [name for name, own in BUILT_IN.items() if _fits(own, ordered, only, joint)]
     names = [name for name in found if not name.startswith("threshold-")][:8]
     return ", ".join(names) + " or a plug-in" * (only is None)
@@ -219,6 +198,6 @@ def every_mechanism() -> Iterator[Mechanism]:
 
 
 def build(said: Any, size: int, metric: Metric) -> Channel:
-    """The channel of a mechanism for `size` positions that keeps a metric."""
+    """The channel of a mechanism for `size` positions under a metric."""
     found = mechanism(said)
-    return found.settled(size, metric, ordered=found.needs_order).channel(size, metric)
+    return channel_of(found.design(Problem.single(size, metric, ordered=found.needs_order)))

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
 
 from metricldp.basics.errors import InvalidSpecError, QueryError
-from metricldp.mechanisms.additive import (
+from metricldp.mechanisms.additive_search import (
     COLD,
     LARGEST_UNIT,
     MOST_UNITS,
@@ -42,8 +41,6 @@ _PADS, _FEW_CELLS, _MORE_PADS = (1.0, 2.0), 100, (0.25, 0.5, 1.0, 2.0)
 _VERY_MANY = 1 << 15
 """Places beyond which half of the rounds have to do."""
 _UNBOUNDED = 1 << 30
-effort: ContextVar[float] = ContextVar("effort", default=1.0)
-"""The share of the rounds around long rings that there is time for."""
 _FACTORS = (2, 3, 5)
 
 
@@ -117,17 +114,6 @@ class Torus:
             found += [(offset % self.around, most), (-offset % self.around, most)]
         return found
 
-    def too_far(self, patterns: tuple[Shape, ...]) -> tuple[int, ...] | None:
-        """Steps between two cells that some pattern tells too well."""
-        depths = np.array(patterns)
-        wide = int(np.ptp(depths, axis=1).max()) > self.top
-        for steps, (offset, most) in zip(self.grid.turned(), self.kept[::2], strict=True):
-            if most == self.top and not wide:
-                continue  # no two heights are farther apart
-            if np.abs(depths - np.roll(depths, offset, axis=1)).max() > most:
-                return steps
-        return None
-
     # Where a search begins
 
     @cached_property
@@ -194,20 +180,23 @@ class Torus:
         return heights
 
 
-def best_torus(asked: CellWorkload, grid: Grid) -> tuple[tuple[int, ...], tuple[Shape, ...]]:
+def best_torus(
+    asked: CellWorkload, grid: Grid, scale: float = 1.0, seed: int = 1
+) -> tuple[tuple[int, ...], tuple[Shape, ...]]:
     """Lengths and patterns with the smallest error for a workload and people spread evenly.
 
-    Of few cells the exact error decides between lengths; of many, one is tried.
+    Of few cells the exact error decides between lengths; of many, one is tried. `scale` multiplies
+    the number of iterations.
     """
     cells = grid.numbers.size
     if cells > MOST_SOLVED:
         sides = zip(next(_lengths(grid, _PADS)), grid.sizes, strict=True)
         torus = Torus(grid, tuple(n if n == size else _smooth(n) for n, size in sides))
-        return torus.lengths, _searched_long(asked, torus)
+        return torus.lengths, _searched_long(asked, torus, scale)
     gram, found = asked.gram(), []
     for lengths in _lengths(grid, _MORE_PADS if cells <= _FEW_CELLS else _PADS):
         torus = Torus(grid, lengths)
-        patterns = _searched(asked, torus)
+        patterns = _searched(asked, torus, scale, seed)
         try:
             found.append((torus.channel(patterns).one.mean_square(gram), lengths, patterns))
         except QueryError:
@@ -257,23 +246,24 @@ def _smooth(length: int) -> int:
     return length if rest == 1 and length % 4 == 0 else _smooth(length + 1)
 
 
-def _searched(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
+def _searched(asked: CellWorkload, torus: Torus, scale: float, seed: int) -> tuple[Shape, ...]:
     from metricldp.mechanisms import search_kernels as kernels
 
     count = _PATTERNS if torus.around <= _MANY_PLACES else _FEWER
     heights, bounds = torus.boxes(count), torus.bounds()
+    moves = max(1, int(scale * min(MOVES, 10_000 * torus.around) * count))
     kernels.anneal(
         *(heights, _unit(torus), bounds.lengths, bounds.reach, np.maximum(1, bounds.lengths // 2)),
         *(bounds.offsets, bounds.most, bounds.cap, asked.spectrum(torus)),
-        *(min(MOVES, 10_000 * torus.around) * count, 1 / torus.around, COLD, MOST_WORK, 1),
+        *(moves, 1 / torus.around, COLD, MOST_WORK, seed),
     )
     return _below_top(heights)
 
 
-def _searched_long(asked: CellWorkload, torus: Torus) -> tuple[Shape, ...]:
+def _searched_long(asked: CellWorkload, torus: Torus, scale: float) -> tuple[Shape, ...]:
     """From the sums of patterns of one attribute alone; in the plane from boxes."""
     heights = torus.boxes(_FEWER) if torus.grid.axes else torus.sums(_FEWER)
-    rounds = int(effort.get() * (ROUNDS if torus.around <= _VERY_MANY else ROUNDS // 2))
+    rounds = int(scale * (ROUNDS if torus.around <= _VERY_MANY else ROUNDS // 2))
     heights, _ = annealed(heights, _unit(torus), asked.spectrum(torus), torus.bounds(), rounds)
     return _below_top(heights)
 

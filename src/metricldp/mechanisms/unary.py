@@ -1,35 +1,33 @@
-"""Unary encoding as a survey has it: how much the bit of each value tells, found and saved.
+"""Unary encoding: the privacy losses of the bit of each value with the smallest error.
 
-Bit k tells yes_k by being 1 and no_k by being 0 (see `unary`), and the promise is the linear
-condition yes_x + no_x' <= E(x, x') for every two different values. With A = 1/(e^yes - 1) and
-G = 1/(e^no - 1) the unbiased bit has variance A (1 + G) at other values and (1 + A) G at its own.
-For people spread evenly over m values that is
+Bit k has the loss yes_k if it is 1 and no_k if it is 0 (see `unary_channel`), and the guarantee is
+the linear condition yes_x + no_x' <= E(x, x') for every two different values. With
+A = 1/(e^yes - 1) and G = 1/(e^no - 1) the unbiased bit has variance A (1 + G) at other values and
+(1 + A) G at its own. For people spread evenly over m values that is
 
     (1 - 1/m) A + G/m + A G,
 
 a convex function of yes and no: A and G are sums of e^(-j yes) and e^(-j no). So the sum over all
 values, the total error of all frequencies, has one minimum, and values that the metric treats
-alike have the same numbers there. They are found here by Newton's method with a barrier, rounded,
-and from then on exact decimals: the survey's file holds them, and no device computes them again.
+alike have the same numbers there. They are found here by Newton's method with a barrier, rounded
+to decimals.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.checks import is_list, positive
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.text import shown
-from metricldp.mechanisms.base import Label, Mechanism
-from metricldp.mechanisms.channel import Channel
+from metricldp.mechanisms.base import Mechanism, Problem
+from metricldp.mechanisms.effort import Effort
 from metricldp.mechanisms.unary_channel import Losses, UnaryChannel
 from metricldp.metrics import Distances, Metric, Uniform
 from metricldp.metrics.closed import MOST_POSITIONS, common_unit, kind_for
@@ -56,56 +54,34 @@ _MOST_STEPS = 100
 class Unary(Mechanism):
     """Unary encoding: one randomized bit for each value.
 
-    `bits` has the privacy losses of each bit if it is 1 and if it is 0, in nats. By default
-    `Survey.design` computes the ones with the smallest error for the metric.
+    `Survey.design` computes the probabilities with the smallest error for the metric.
     """
 
-    bits: Any = None
-
-    saves: ClassVar[tuple[str, ...]] = ("bits",)
-    in_distribution: ClassVar[tuple[str, ...]] = ("bits",)
     name: ClassVar[str] = "unary"  # type: ignore[misc]
+    kind: ClassVar[str] = "unary"  # type: ignore[misc]
     title: ClassVar[str] = "unary, best for the metric"  # type: ignore[misc]
     max_computed: ClassVar[int] = 256  # type: ignore[misc]
     max_simulated: ClassVar[int] = 256  # type: ignore[misc]
 
-    @property
-    def is_designed(self) -> bool:
-        return self.bits is not None
+    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+        losses = best_losses(problem.metric, problem.size)
+        return UnaryChannel.for_losses(losses).distribution
 
-    def settled(
-        self, size: int, metric: Metric, *, ordered: bool = False, label: Label = str
-    ) -> Unary:
-        found = best_losses(metric, size) if self.bits is None else _checked(self.bits, size, label)
-        return replace(self, bits=found)
-
-    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
-        """The integers of the bits, if their loss is at most what the metric allows."""
-        bits = self.settled(size, metric, label=label).bits
-        pair = too_near(bits, metric, size)
-        if pair is not None:
-            raise InvalidSpecError(
-                f"the bits of {label(pair[0])} and {label(pair[1])} exceed their distance; "
-                "leave bits out, and the best are found"
-            )
-        return UnaryChannel.for_losses(bits)
-
-    def restored(self, distribution: Distribution) -> Unary:
-        """With the losses of the bits in the distribution, rounded up to nine decimals."""
-        assert isinstance(distribution, core.Unary)
-        pairs = list(zip(distribution.own, distribution.other, strict=True))
-        known = {(p, q): (_loss_of(p, q), _loss_of(q, p)) for p, q in set(pairs)}
-        return replace(self, bits=tuple(known[pair] for pair in pairs))
-
-    def kept(self, size: int, metric: Metric) -> Metric:
-        """The loss of the bits, added up, for as many values as have a table of distances."""
-        if self.bits is None:
-            return metric
-        few = len(set(self.bits)) == 1 or size <= MOST_POSITIONS
-        return kept_by(self.bits) if few else metric
+    def proved_metric(self, metric: Metric, distribution: Distribution) -> Metric:
+        """The losses of the bits, added up, for as many values as have a table of distances."""
+        losses = losses_of(cast(core.Unary, distribution))
+        few = len(set(losses)) == 1 or distribution.size <= MOST_POSITIONS
+        return metric_of(losses) if few else metric
 
     def __repr__(self) -> str:
-        return repr(self.name) if self.bits is None else f"<unary bits of {len(self.bits)} values>"
+        return repr(self.name)
+
+
+def losses_of(distribution: core.Unary) -> tuple[Losses, ...]:
+    """The privacy losses of each bit if it is 1 and if it is 0, rounded up to nine decimals."""
+    pairs = list(zip(distribution.own, distribution.other, strict=True))
+    known = {(p, q): (_loss_of(p, q), _loss_of(q, p)) for p, q in set(pairs)}
+    return tuple(known[pair] for pair in pairs)
 
 
 def _loss_of(p: int, q: int) -> float:
@@ -120,22 +96,6 @@ def _loss_of(p: int, q: int) -> float:
 _UNITS = 10**9
 
 
-def _checked(bits: Any, size: int, label: Label) -> tuple[tuple[float, float], ...]:
-    if not is_list(bits) or len(bits) != size:
-        raise InvalidSpecError(
-            f"bits must be a list of {size:,} pairs, one for each value, "
-            f"not {shown(bits)}; leave them out, and they are found"
-        )
-    found = []
-    for position, pair in enumerate(bits):
-        of = f"the bits of {label(position)}"
-        if not is_list(pair) or len(pair) != 2:
-            raise InvalidSpecError(f"{of} must be a pair, not {shown(pair)}")
-        yes, no = (positive(f"a number of {of}", number) for number in pair)
-        found.append((yes, no))
-    return tuple(found)
-
-
 @lru_cache(maxsize=32)
 def best_losses(metric: Metric, size: int) -> tuple[Losses, ...]:
     """What each bit tells: the smallest total error of all frequencies that keeps the metric."""
@@ -144,23 +104,8 @@ def best_losses(metric: Metric, size: int) -> tuple[Losses, ...]:
     return tuple(found[which] for which in classes.of)
 
 
-def too_near(losses: Sequence[Losses], metric: Metric, size: int) -> tuple[int, int] | None:
-    """Two values whose bits tell more than the metric allows, exactly; None if there are none.
-
-    Of values that the metric treats alike, the largest yes and no count: the same numbers for all
-    of them are what `best_losses` gives.
-    """
-    classes = _classes(metric, size)
-    yes, no = ([loss[part] for loss in losses] for part in (0, 1))
-    ones, zeros = _largest(yes, classes.of), _largest(no, classes.of)
-    whole = _Whole.of(classes, [*yes, *no])
-    told = whole.numbers(yes)[ones][:, None] + whole.numbers(no)[zeros]
-    beyond = np.argwhere((told > whole.distances).astype(bool))
-    return (ones[beyond[0, 0]], zeros[beyond[0, 1]]) if len(beyond) else None
-
-
-def kept_by(losses: Sequence[Losses]) -> Metric:
-    """What bits keep: yes_x + no_x' of two values, the larger way round, exactly.
+def metric_of(losses: Sequence[Losses]) -> Metric:
+    """What bits guarantee: yes_x + no_x' of two values, the larger way round, exactly.
 
     It is a metric, because what a way round through a third value adds is positive.
     """
@@ -236,12 +181,6 @@ def _twins(numbers: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
             of[x] = of.max() + 1
             alike.append(x)
     return of
-
-
-def _largest(numbers: Sequence[float], of: npt.NDArray[np.int64]) -> list[int]:
-    """A value of each class with the largest number."""
-    last = {int(of[x]): int(x) for x in np.argsort(numbers, kind="stable")}
-    return [last[place] for place in range(len(last))]
 
 
 # The optimum, in floats, and what is taken of it, exactly

@@ -217,10 +217,11 @@ def _view(
     if name in survey.blocks:
         distances, axis = _cell_distances(survey.blocks[name]), None
     else:
-        distances = survey.kept[name].matrix(survey.attributes[name].size)
         if group is None:
+            distances = survey.problems[name].metric.matrix(survey.attributes[name].size)
             return SingleView(survey.channels[name]), fractions[name], distances
         axis = group.names.index(name)
+        distances = group.metrics[axis].matrix(group.sizes[axis])
         if math.prod(group.sizes) > MOST_POSITIONS:
             return None, fractions[name], distances
     assert group is not None
@@ -236,9 +237,9 @@ def _view(
 def _cell_distances(group: Block) -> Floats:
     """The metric on the combinations of values of a group."""
     cells = np.indices(group.sizes).reshape(len(group.sizes), -1)
-    if group.mechanism.grid is not None:
-        return group.mechanism.grid.matrix(cells.shape[1])
-    norm = group.mechanism.largest_norm
+    if group.grid is not None:
+        return group.grid.matrix(cells.shape[1])
+    norm = group.largest_norm
     sides = zip(group.metrics, group.sizes, cells, strict=True)
     powers = (m.matrix(size)[np.ix_(at, at)] ** norm for m, size, at in sides)
     return np.asarray(sum(powers) ** (1 / norm))

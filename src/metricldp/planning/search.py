@@ -13,12 +13,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from metricldp.attributes.answered import response_of
 from metricldp.attributes.base import Attribute
 from metricldp.basics.errors import CertificateError, InvalidSpecError, QueryError
 from metricldp.basics.text import plain
 from metricldp.mechanisms import registry
 from metricldp.mechanisms.auto import MAX_SEARCHED_FOR, MAX_UNARY_BITS
-from metricldp.mechanisms.matrix import GIVEN
+from metricldp.mechanisms.stated import GIVEN
 from metricldp.planning.target import COUNT, Target
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.explain import rounded_up
@@ -47,18 +48,21 @@ def redesigned(survey: Agreement, changes: Mapping[str, Mapping[str, Any]]) -> A
     for name, change in changes.items():
         stated = {"mechanism": _stated(survey, name)} if name in survey.channels else {}
         attributes[name] = replace(attributes[name], **{**stated, **change})
-    joint = {}
-    for group in survey.blocks.values():
-        mechanism: Any = group.mechanism
-        if changed := [name for name in group.names if name in changes]:
-            keys = ("metric", "max_epsilon", "workload")
-            mechanism = {"name": group.mechanism.name, **_configuration(group.mechanism, keys)}
-            before, after = survey.asked[changed[0]].epsilon, attributes[changed[0]].epsilon
-            if "max_epsilon" in mechanism:
-                limit = mechanism["max_epsilon"] * after / before
-                mechanism["max_epsilon"] = rounded_up(limit, _DIGITS)
-        joint[group.names] = mechanism
-    return type(survey).fixed(attributes, metric=survey.metric, joint=joint or None)
+    joint, again = {}, {*changes, *map(response_of, changes)}
+    for block in survey.blocks.values():
+        group = block.group
+        if changed := [name for name in block.names if name in changes]:
+            again.add(block.name)
+            options = _configuration(group.mechanism, ("workload",))
+            mechanism = registry.BUILT_IN[group.mechanism.name].with_options(options)
+            limit = group.max_epsilon
+            if limit is not None:
+                before, after = survey.asked[changed[0]].epsilon, attributes[changed[0]].epsilon
+                limit = rounded_up(limit * after / before, _DIGITS)
+            group = replace(group, mechanism=mechanism, max_epsilon=limit)
+        joint[block.names] = group
+    stored = {name: known for name, known in survey.distributions.items() if name not in again}
+    return type(survey).fixed(attributes, metric=survey.metric, joint=joint or None, stored=stored)
 
 
 def _stated(survey: Agreement, name: str) -> Any:
@@ -71,7 +75,8 @@ def _stated(survey: Agreement, name: str) -> Any:
 
 
 def _configuration(mechanism: Any, keys: tuple[str, ...]) -> dict[str, Any]:
-    configuration = {key: value for key, value in mechanism.saved().items() if key in keys}
+    stated = {key: getattr(mechanism, key) for key in keys if key in mechanism.options}
+    configuration = {key: value for key, value in stated.items() if value is not None}
     if configuration.get("workload") == GIVEN:
         raise InvalidSpecError(
             f"{mechanism.name} was designed for a workload that the survey does not contain; "

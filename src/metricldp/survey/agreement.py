@@ -9,8 +9,6 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -20,36 +18,30 @@ from metricldp.attributes.answered import Answered, response_of
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
 from metricldp.basics.checks import is_line, refuse_unknown
-from metricldp.basics.errors import CertificateError, InvalidSpecError
+from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.mechanisms import registry
-from metricldp.mechanisms.auto import choose
-from metricldp.mechanisms.base import Mechanism
-from metricldp.mechanisms.bins import with_best_bins
+from metricldp.mechanisms.base import Mechanism, Problem
 from metricldp.mechanisms.channel import Channel
+from metricldp.mechanisms.effort import DEFAULT, Effort
 from metricldp.mechanisms.fields import Clear, Field
-from metricldp.mechanisms.joint_design import ON_CELLS
-from metricldp.mechanisms.matrix import GIVEN
 from metricldp.mechanisms.memoised_channel import Memoised
-from metricldp.mechanisms.stored import (
-    StoredMechanism,
-    channel_of,
-    check_kind,
-    check_stated,
-    distribution_from,
-)
+from metricldp.mechanisms.shapes import BestMixture
 from metricldp.metrics import Lp, Metric
 from metricldp.survey import files
-from metricldp.survey.blocks import USUAL, Block, blocks_of, check_settings
+from metricldp.survey.blocks import USUAL, Block, Group, blocks_of, distributions_of
+from metricldp.survey.design import (
+    DESIGN_IT,
+    check_designed,
+    distribution_from,
+    randomized,
+)
 from metricldp_core import manifest as core
 from metricldp_core.canonical import canonical
-from metricldp_core.distributions import SUPPORTED, Distribution, Table
-from metricldp_core.exact import decimal_of
+from metricldp_core.distributions import SUPPORTED, Distribution
 from metricldp_core.manifest import FORMAT, Manifest
-from metricldp_core.verify import certify_steps, prove, steps
+from metricldp_core.verify import certify_steps, prove
 
-MAX_PAIRS_CHECKED = 1 << 16
-"""Steps of the proof of a mechanism from elsewhere, up to which it runs when a survey is made."""
 MOST_VERIFIED = 1 << 20
 """Steps of a proof that runs when a survey is loaded; longer ones wait for the first report."""
 MOST_ATTRIBUTES = 1000
@@ -72,6 +64,7 @@ class Agreement:
         joint: Any = None,
         stored: Mapping[str, Distribution] | None = None,
         presentation: Mapping[str, Any] | None = None,
+        effort: Effort = DEFAULT,
     ) -> None:
         check_attributes(attributes)
         stored = stored or {}
@@ -83,56 +76,61 @@ class Agreement:
         self.metric = Lp() if metric is None else metric
         if not isinstance(self.metric, Lp):
             raise InvalidSpecError(f"a survey's metric is Lp(p), not {shown(metric)}")
-        blocks = blocks_of(joint, attributes)
-        together = {name: names for names in blocks for name in names}
-        alone = [n for n, a in attributes.items() if not a.is_public and n not in together]
-        self.parts = len(alone) + len(blocks)
-        """How many parts of a report are blurred independently."""
+        groups = blocks_of(joint, attributes)
+        names_of = {name: names for names in groups for name in names}
+        alone = [n for n, a in attributes.items() if not a.is_public and n not in names_of]
+        self.parts = len(alone) + len(groups)
+        """How many parts of a report are randomized independently."""
         self.share = self.metric.share(self.parts)
-        """What the norm over several attributes leaves to each."""
+        """The part of each distance that the norm over several attributes leaves."""
         if not self.parts:
             raise InvalidSpecError("a survey needs at least one attribute that is randomized")
-        # What was said of each mechanism, before anything is settled.
+        # The mechanisms as they are stated, before a choice.
         self.stated: Mapping[str, Any] = {name: a.mechanism for name, a in attributes.items()}
-        settled: dict[str, Attribute] = {}
-        channels: dict[str, Channel] = {}
-        kept: dict[str, Metric] = {}
+        blocks = {
+            "+".join(names): Block.of(
+                groups[names],
+                {name: attributes[name] for name in names},
+                self.share,
+                self.metric,
+                stored.get("+".join(names)),
+                effort,
+            )
+            for names in dict.fromkeys(names_of[name] for name in attributes if name in names_of)
+        }
+        single = {
+            name: randomized(name, attributes[name], self.share, stored.get(name), effort)
+            for name in alone
+        }
+        final = {name: found.attribute for name, found in single.items()}
+        self.attributes = MappingProxyType({**attributes, **final})
+        self.channels: Mapping[str, Channel] = MappingProxyType(
+            {name: found.channel for name, found in single.items()}
+        )
+        """The channels of attributes that are randomized alone."""
+        self.blocks: Mapping[str, Block] = MappingProxyType(blocks)
+        """Attributes that are randomized together, by their names joined with +."""
+        self.problems: Mapping[str, Problem] = MappingProxyType(
+            {name: found.problem for name, found in single.items()}
+        )
+        """For each attribute that is randomized alone, what its mechanism was designed for."""
+        searches: dict[str, BestMixture | None] = {n: found.search for n, found in single.items()}
+        searches |= {name: block.search for name, block in blocks.items()}
+        self.searches: Mapping[str, BestMixture | None] = MappingProxyType(searches)
+        """How searches for extremal mixtures ended, if the design ran any."""
+
+    @cached_property
+    def fields(self) -> Mapping[str, Field]:
+        """The columns of a report."""
         fields: dict[str, Field] = {}
-        made: dict[tuple[str, ...], Block] = {}
-        for name, attribute in attributes.items():
-            settled[name] = attribute
+        for name, attribute in self.attributes.items():
             if attribute.public_ends is not None:
                 fields[name] = Clear(*attribute.public_ends)
-                continue
-            if name in together:
-                names = together[name]
-                if names not in made:
-                    described = {other: attributes[other] for other in names}
-                    distribution = stored.get("+".join(names))
-                    made[names] = Block.of(
-                        blocks[names], described, self.share, self.metric, distribution
-                    )
-                    fields |= made[names].fields
-                kept[name] = made[names].metrics[names.index(name)]
-                continue
-            try:
-                settled[name], kept[name], channels[name] = _with_channel(
-                    attribute, self.share, stored.get(name)
-                )
-            except (CertificateError, InvalidSpecError) as wrong:
-                raise InvalidSpecError(f"attribute {name}: {wrong}") from None
-            fields[name] = channels[name].field
-        self.attributes = MappingProxyType(settled)
-        self.channels: Mapping[str, Channel] = MappingProxyType(channels)
-        """What blurs each attribute that is blurred alone."""
-        self.blocks: Mapping[str, Block] = MappingProxyType(
-            {block.name: block for block in made.values()}
-        )
-        """Attributes that are blurred together, by their names joined with +."""
-        self.kept: Mapping[str, Metric] = MappingProxyType(kept)
-        """What each channel has to keep on positions."""
-        self.fields: Mapping[str, Field] = MappingProxyType(fields)
-        """What a report holds, column by column."""
+            elif name in self.channels:
+                fields[name] = self.channels[name].field
+            else:
+                fields |= self._block_of[name].fields
+        return MappingProxyType(fields)
 
     @property
     def asked(self) -> dict[str, Attribute]:
@@ -159,6 +157,27 @@ class Agreement:
         alone = {name: self.attributes[name].mechanism for name in self.channels}
         joint = {n: block.mechanism for block in self.blocks.values() for n in block.names}
         return MappingProxyType(alone | joint)
+
+    def proved_metric(self, name: str) -> Metric:
+        """What the distribution of an attribute guarantees: its part of the metric, or more."""
+        if (block := self.block_of(name)) is not None:
+            return block.margin(name)
+        metric = self.attributes[name].distances.scaled(self.share)
+        return self.mechanisms[name].proved_metric(metric, self.channels[name].distribution)
+
+    def one_report(self, name: str) -> Metric | None:
+        """What one report guarantees, if that is more than all reports of a value together."""
+        if name not in self.channels:
+            return None
+        distribution = self.channels[name].distribution
+        return self.mechanisms[name].one_report(self.problems[name], distribution)
+
+    @property
+    def distributions(self) -> dict[str, Distribution]:
+        """The distributions that a survey file contains, by attribute or group."""
+        alone = {name: channel.distribution for name, channel in self.channels.items()}
+        stored = {name: each for name, each in alone.items() if each.kind in SUPPORTED}
+        return stored | distributions_of(self.blocks.values())
 
     @property
     def report_bits(self) -> int:
@@ -187,11 +206,10 @@ class Agreement:
             entry["metric"] = metric
         if name not in self.channels:
             return entry
-        mechanism, stored = self.mechanisms[name], self.channels[name].distribution
+        stored = self.channels[name].distribution
+        entry["mechanism"] = self.mechanisms[name].to_dict()
         if stored.kind in SUPPORTED:
-            entry |= {"mechanism": mechanism.settings(), "distribution": stored.to_data()}
-        else:
-            entry["mechanism"] = mechanism.to_dict()
+            entry["distribution"] = stored.to_data()
         if attribute.optional is not None:
             entry["response"] = self.channels[response_of(name)].distribution.to_data()
         return entry
@@ -225,7 +243,7 @@ class Agreement:
                     raise InvalidSpecError(f"{place}: leave it out, {_ITS_PLACE}")
                 stored[name] = distribution_from(numbers[0], attribute.size, place)
             elif not attribute.is_public and name not in grouped:
-                _check_designed(name, attribute)
+                check_designed(name, attribute)
             if (numbers[1] is None) != (attribute.optional is None):
                 raise InvalidSpecError(f"attribute {name} has response if it is optional, else not")
             if numbers[1] is not None:
@@ -237,15 +255,13 @@ class Agreement:
                 raise InvalidSpecError(
                     f"{place} names attributes of the survey in their order: {listed(attributes)}"
                 )
-            mechanism = registry.mechanism(joint[names], joint=True)
             if "distribution" in group:
-                check_stated(joint[names], mechanism)
                 size = math.prod(attributes[n].size for n in names)
                 stored["+".join(names)] = distribution_from(
                     group["distribution"], size, f"{place}: distribution"
                 )
-            elif mechanism.name in ON_CELLS:
-                raise InvalidSpecError(f"{place} is not designed; {_DESIGN_IT}")
+            elif Group.of(joint[names]).mechanism.name in registry.BUILT_IN:
+                raise InvalidSpecError(f"{place} is not designed; {DESIGN_IT}")
         norm = data.get("norm")
         survey = cls.fixed(
             attributes,
@@ -450,107 +466,9 @@ def checked_presentation(
     return MappingProxyType(dict(presentation))
 
 
+_ITS_PLACE = "which belongs to private attributes that are randomized alone"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a pair, which is not a character and not in UTF-8."""
-
-
-def _with_channel(
-    attribute: Attribute, share: Fraction, stored: Distribution | None
-) -> tuple[Attribute, Metric, Channel]:
-    """An attribute with its mechanism, what its channel has to keep, and the channel."""
-    if stored is not None:
-        attribute, metric = _restored(attribute, stored), _kept(attribute, share)
-        return attribute, metric, channel_of(stored, getattr(attribute.mechanism, "prior", None))
-    attribute, metric = _settled(attribute, share)
-    channel = attribute.mechanism.channel(attribute.size, metric, label=attribute.label)
-    if attribute.mechanism.name not in registry.BUILT_IN:
-        _check_kept(channel, metric, attribute)
-    return attribute, metric, channel
-
-
-def _restored(attribute: Attribute, stored: Distribution) -> Attribute:
-    """An attribute of a survey file with its mechanism, which need not be installed."""
-    said = attribute.only_mechanism or attribute.mechanism
-    name = said.get("name") if isinstance(said, Mapping) else said
-    found: Mechanism
-    if isinstance(name, str) and stored.kind == Table.kind and not registry.is_known(name):
-        found = StoredMechanism(name)
-    else:
-        if isinstance(said, Mapping) and said.get("strategy") == GIVEN:
-            said = {key: value for key, value in said.items() if key != "strategy"}
-        if registry.asks_for_best(said) is not None:
-            raise InvalidSpecError("name the mechanism of the distribution")
-        found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
-        check_stated(said, found)
-        check_kind(found.name, stored, (attribute.size,))
-        check_settings(found, attribute.size)
-        found = found.beside(decimal_of(attribute.epsilon)).restored(stored)
-    registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
-    return replace(attribute, mechanism=found)
-
-
-def _check_designed(name: str, attribute: Attribute) -> None:
-    """Reject an attribute of a survey file without what only a search can find."""
-    if attribute.undecided or not _has_mechanism_data(name, attribute):
-        raise InvalidSpecError(f"attribute {name} is not designed; {_DESIGN_IT}")
-
-
-def _has_mechanism_data(name: str, attribute: Attribute) -> bool:
-    """Whether the mechanism is a baseline with all its data; others have a distribution."""
-    said = attribute.mechanism
-    try:
-        if registry.asks_for_best(said) is not None:
-            return False
-        found = registry.mechanism(said, ordered=attribute.ordered)
-        return found.is_designed and found.name not in registry.BUILT_IN
-    except InvalidSpecError as wrong:
-        raise InvalidSpecError(f"attribute {name}: {wrong}") from None
-
-
-_ITS_PLACE = "which belongs to private attributes that are randomized alone"
-_DESIGN_IT = "write a spec and design it: Survey.design(spec), metricldp design"
-
-
-def _settled(attribute: Attribute, share: Fraction) -> tuple[Attribute, Metric]:
-    """Everything that says "auto" chosen, so that both sides agree for ever; and what to keep."""
-    if attribute.undecided:
-        attribute = with_best_bins(attribute, share)
-    kept, said = _kept(attribute, share), attribute.mechanism
-    if (asked := registry.asks_for_best(said)) is not None:
-        registry.check_asked(asked.get("workload"), attribute.ordered)
-        said = attribute.only_mechanism or choose(
-            attribute.size, kept, ordered=attribute.ordered, **asked
-        )
-    found = registry.mechanism(said, ordered=attribute.ordered, only=attribute.only_mechanism)
-    registry.check_serves(found, attribute.kind, attribute.ordered, attribute.only_mechanism)
-    registry.check_asked(found.workload, attribute.ordered)
-    found = found.beside(decimal_of(attribute.epsilon))
-    found = found.settled(attribute.size, kept, ordered=attribute.ordered, label=attribute.label)
-    return replace(attribute, mechanism=found), kept
-
-
-def _kept(attribute: Attribute, share: Fraction) -> Metric:
-    """The metric that the channel itself has to keep on positions.
-
-    Distances shrink by the share of an Lp metric; where positions are rounded at random, the
-    metric between points of the grid is a little smaller.
-    """
-    metric = attribute.distances.scaled(share)
-    return metric.on_grid_points() if attribute.rounded_at_random else metric
-
-
-def _check_kept(channel: Channel, metric: Metric, attribute: Attribute) -> None:
-    """Reject a mechanism from elsewhere that breaks its metric; of long domains certify tells."""
-    needed = metric.to_core(channel.size)
-    if steps(channel.distribution, needed) > MAX_PAIRS_CHECKED:
-        return
-    for pair in prove("", channel.distribution, needed).pairs:
-        if not pair.holds:
-            raise InvalidSpecError(
-                f"mechanism {attribute.mechanism} distinguishes {attribute.label(pair.x)} from "
-                f"{attribute.label(pair.other)} better than the metric allows; run check_channel "
-                "on it"
-            )
 
 
 def _with_answered(attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:

@@ -172,7 +172,7 @@ def certify(survey: Agreement) -> Certificate:
         metric = field.metric.between_points() if field.stochastic else field.metric
         names = field.name.split("+") if field.name in survey.blocks else [field.name]
         names = [response_of(field.domains[0].name)] if field.name.endswith("=response") else names
-        if field.name in survey.blocks and survey.blocks[field.name].mechanism.grid is None:
+        if field.name in survey.blocks and survey.blocks[field.name].grid is None:
             proof = _baseline_proof(survey, survey.blocks[field.name])
         else:
             proof = verify.prove(field.name, field.distribution, metric)
@@ -211,11 +211,9 @@ def _label(survey: Agreement, names: Sequence[str], position: int) -> str:
 
 def one_report(survey: Agreement, name: str) -> verify.Pair | None:
     """The tightest pair of a single report, if all reports of a value together guarantee less."""
-    channel, kept = survey.channels.get(name), survey.kept.get(name)
-    if not isinstance(channel, Memoised) or kept is None:
+    channel, alone = survey.channels.get(name), survey.one_report(name)
+    if not isinstance(channel, Memoised) or alone is None:
         return None
-    alone = survey.mechanisms[name].kept_by_one(channel.size, kept)
-    assert alone is not None
     metric = alone.to_core(channel.size)
     # Pairs that are equivalent for the first randomization need not be so for a report.
     alike = channel.report_invariance == "all"
@@ -245,8 +243,8 @@ def _baseline_proof(survey: Agreement, block: Block) -> verify.Proof:
             implied = min(m.smallest(size) for m, size in zip(metrics, sizes, strict=True))
         else:
             implied = _implied(block, metrics, x, other)
-        limit = Limit(min(implied, block.mechanism.distance(sizes, block.metrics, x, other)))
         first, second = (int(np.ravel_multi_index(cell, sizes)) for cell in (x, other))
+        limit = Limit(min(implied, block.metric.distance(first, second)))
         pairs.append(verify.Pair(first, second, limit, ratio, limit.allows(ratio)))
     return verify.Proof(
         block.name, block.mechanism.name, tuple(pairs), math.comb(math.prod(sizes), 2)
@@ -258,7 +256,7 @@ def _implied(block: Block, metrics: Sequence[Metric], x: Cell, other: Cell) -> F
 
     For sums, pairs are single steps, so the distances are those of the steepest line below.
     """
-    if block.mechanism.adds_up:
+    if block.largest_norm == 1:
         steps = [m.per_step(size) for m, size in zip(metrics, block.sizes, strict=True)]
         return sum((s * abs(a - b) for s, a, b in zip(steps, x, other, strict=True)), Fraction(0))
     apart = [m.distance(a, b) for m, a, b in zip(metrics, x, other, strict=True)]

@@ -18,7 +18,7 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.markup import beside
 from metricldp.basics.markup import table as html_table
 from metricldp.basics.text import counted, plain, table
-from metricldp.mechanisms.matrix import GIVEN
+from metricldp.mechanisms.stated import GIVEN
 from metricldp.metrics import Relative
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
@@ -377,7 +377,7 @@ def _notes(survey: Agreement, name: str) -> Iterator[str]:
             "Values are rounded to the grid at random, so that the guarantee holds for exact "
             "values, and sums and means are unbiased."
         )
-    one_report = mechanism.kept_by_one(size, survey.kept[name])
+    one_report = survey.one_report(name)
     if one_report is not None:
         epsilon = shown_epsilon(one_report.smallest(size))
         yield (
@@ -407,7 +407,7 @@ def _bins_note(attribute: Any) -> str:
 
 
 def _group_section(survey: Agreement, group: Block) -> Section:
-    grid = group.mechanism.grid
+    grid = group.grid
     names = " and ".join(group.names)
     title = f"{names}: randomized jointly by {group.mechanism.name}"
     notes: list[str] = []
@@ -460,9 +460,7 @@ def no_response(survey: Agreement, name: str) -> Fraction:
 
 def _remembers(survey: Agreement, name: str) -> bool:
     """Whether the guarantee holds for all reports of one value from one memory together."""
-    mechanism = survey.mechanisms.get(name)
-    size = survey.attributes[name].size
-    return mechanism is not None and mechanism.kept_by_one(size, survey.kept[name]) is not None
+    return survey.one_report(name) is not None
 
 
 def _entry(

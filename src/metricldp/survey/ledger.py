@@ -67,12 +67,7 @@ class Entry:
 
 def kept(survey: Agreement, name: str) -> Metric:
     """What the channel of an attribute keeps: its share of the metric, or less where known."""
-    block = survey.block_of(name)
-    if block is not None:
-        return block.kept(name)
-    attribute = survey.attributes[name]
-    metric = attribute.distances.scaled(survey.share)
-    return survey.mechanisms[name].kept(attribute.size, metric)
+    return survey.proved_metric(name)
 
 
 @dataclass(frozen=True)

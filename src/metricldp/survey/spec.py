@@ -21,7 +21,7 @@ from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Lp
 from metricldp.survey import files
 from metricldp.survey.agreement import attribute_tables, check_attributes
-from metricldp.survey.blocks import USUAL, blocks_of, joint_from
+from metricldp.survey.blocks import USUAL, Group, blocks_of, joint_from
 
 _KEYS = ("metric", "attributes", "joint", "together")
 _WIDTH = 96
@@ -138,7 +138,7 @@ def _entry(attribute: Attribute) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """A mechanism, a workload or another stated value as lists, tables, numbers and texts."""
-    if isinstance(value, Mechanism):
+    if isinstance(value, Mechanism | Group):
         return _plain(value.to_dict())
     if isinstance(value, Workload):
         return _plain(_rows(value))

@@ -6,7 +6,6 @@ They come in as plug-ins: the entry points of this package name the objects belo
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Any, ClassVar
 
 from metricldp.basics.errors import InvalidSpecError
@@ -23,14 +22,19 @@ from metricldp.lab.peers.prefix import Prefix
 from metricldp.lab.peers.subset import SubsetSelection
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 from metricldp.lab.peers.waves import SquareWave
-from metricldp.mechanisms.base import ANY_TWO, Simple
+from metricldp.mechanisms.base import ANY_TWO, EpsilonMechanism
+from metricldp.mechanisms.one_epsilon import made_by
 
 _WANG, _CORMODE = "Wang et al. 2017", "Cormode et al. 2019"
 
 
-def _oracle(name: str, channel: Any, title: str, source: str, most: int, **more: Any) -> Simple:
+def _oracle(
+    name: str, channel: Any, title: str, source: str, most: int, **more: Any
+) -> EpsilonMechanism:
     """A peer that keeps one epsilon between any two values, simulated up to so many of them."""
-    return Simple(name, channel.for_epsilon, ANY_TWO, title, source, max_simulated=most, **more)
+    return EpsilonMechanism(
+        name, made_by(channel), ANY_TWO, title, source, max_simulated=most, **more
+    )
 
 
 UNARY_SYMMETRIC = _oracle(
@@ -55,9 +59,9 @@ SQUARE_WAVE = _oracle(
     max_computed=256,
 )
 CONDENSED = Condensed()
-PREFIX = Simple(
+PREFIX = EpsilonMechanism(
     "prefix",
-    Prefix.for_epsilon,
+    made_by(Prefix),
     title="Laplace prefix sums",
     source="Haney et al. 2015, local",
     needs_order=True,
@@ -76,7 +80,7 @@ class Hierarchies:
         "unary": (UnaryHierarchy, "unary (TreeOUE)"),
     }
 
-    def named(self, name: str) -> Simple:
+    def named(self, name: str) -> EpsilonMechanism:
         found = self._NAME.fullmatch(name)
         if not found or int(found[1]) < 2:
             raise InvalidSpecError(
@@ -84,18 +88,19 @@ class Hierarchies:
                 "hierarchy-B-unary with a whole number B of at least 2, such as hierarchy-4"
             )
         channel, told = self._KINDS[found[2] or ""]
-        return Simple(
+        branching = int(found[1])
+        return EpsilonMechanism(
             name,
-            partial(channel.branched, int(found[1])),
+            lambda size, epsilon: channel.branched(branching, size, epsilon).distribution,
             ANY_TWO,
-            f"hierarchy of {found[1]}{',' if found[2] else ''} {told}",
+            f"hierarchy of {branching}{',' if found[2] else ''} {told}",
             _CORMODE,
             needs_order=True,
             max_simulated=256 if found[2] == "unary" else 1 << 12,
         )
 
     @property
-    def usual(self) -> list[Simple]:
+    def usual(self) -> list[EpsilonMechanism]:
         names = ("2", "4", "16", "4-plain", "4-unary")
         return [self.named(f"hierarchy-{name}") for name in names]
 

@@ -16,10 +16,9 @@ from functools import cache
 from typing import ClassVar
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.mechanisms import Channel
-from metricldp.mechanisms.base import Label, Mechanism
-from metricldp.mechanisms.table import Table
-from metricldp.metrics import Metric
+from metricldp.mechanisms.base import Mechanism, Problem
+from metricldp.mechanisms.effort import Effort
+from metricldp_core.distributions import Distribution, Table
 from metricldp_core.exact import WORD, exp_bounds, floor_of
 
 MOST_POSITIONS = 1024
@@ -43,11 +42,9 @@ class Condensed(Mechanism):
     max_computed: ClassVar[int] = 256  # type: ignore[misc]
     max_simulated: ClassVar[int] = 256  # type: ignore[misc]
 
-    def kept(self, size: int, metric: Metric) -> Metric:
-        return metric
-
-    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
+    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
         """Rows rounded down, but not below 2^-32; the own report has what is left."""
+        size, metric = problem.size, problem.metric
         if size > MOST_POSITIONS:
             raise InvalidSpecError(
                 f"{size:,} positions are too many for condensed; use at most {MOST_POSITIONS:,}"
@@ -61,7 +58,7 @@ class Condensed(Mechanism):
             row = [max(_LEAST, WORD * one // total) for one in heights]
             row[x] += WORD - sum(row)
             rows.append(row)
-        return Table.of(rows)
+        return Table(tuple(map(tuple, rows)))
 
     def __repr__(self) -> str:
         return repr(self.name)

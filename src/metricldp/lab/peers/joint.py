@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from metricldp.attributes.base import LARGEST_SIZE
 from metricldp.basics.errors import InvalidSpecError
@@ -16,21 +15,24 @@ from metricldp.lab.peers.faces import Faces
 from metricldp.lab.peers.hio import HadamardBoxes
 from metricldp.lab.peers.hio_hashing import HashedBoxes
 from metricldp.lab.peers.planar import SMALLEST_STEP, Planar
-from metricldp.mechanisms.base import ANY_TWO
+from metricldp.mechanisms.base import ANY_TWO, Mechanism, Problem
 from metricldp.mechanisms.channel import LARGEST_EPSILON
-from metricldp.mechanisms.joint import JointChannel, JointMechanism, Metrics, People, Sizes
+from metricldp.mechanisms.effort import Effort
+from metricldp.mechanisms.joint import JointChannel, Sizes
 from metricldp.metrics import Line, Metric, Uniform
-from metricldp.metrics.grid import root_below
+from metricldp.metrics.product import ProductMetric
+from metricldp_core.distributions import Distribution
 
 
 @dataclass(frozen=True)
-class _OnTrees(JointMechanism):
+class _OnTrees(Mechanism):
     """HIO: one epsilon between any two people, the smallest distance of any attribute."""
 
     branching: int = 5
 
-    saves: ClassVar[tuple[str, ...]] = ("branching",)
-    promise: ClassVar[str] = ANY_TWO  # type: ignore[misc]
+    options: ClassVar[tuple[str, ...]] = ("branching",)
+    guarantee: ClassVar[str] = ANY_TWO  # type: ignore[misc]
+    joint: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not is_whole(self.branching) or self.branching < 2:
@@ -40,24 +42,18 @@ class _OnTrees(JointMechanism):
         # No attribute has more positions, so more branches mean the same.
         object.__setattr__(self, "branching", min(int(self.branching), LARGEST_SIZE))
 
-    def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
+    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
         """Categories have no order, so their tree is a root with leaves."""
-        pairs = zip(sizes, ordered, strict=True)
+        pairs = zip(problem.sizes, problem.ordered, strict=True)
         branchings = tuple(min(size, self.branching if line else size) for size, line in pairs)
-        epsilon = min(self._smallest(sizes, metrics), LARGEST_EPSILON)
-        return self._boxes(sizes, branchings, epsilon)
+        epsilon = min(problem.metric.smallest(problem.size), LARGEST_EPSILON)
+        return self._boxes(problem.sizes, branchings, epsilon).distribution
 
     @abstractmethod
     def _boxes(self, sizes: Sizes, branchings: Sizes, epsilon: Fraction) -> JointChannel: ...
 
-    def _smallest(self, sizes: Sizes, metrics: Metrics) -> Fraction:
-        return min(metric.smallest(size) for size, metric in zip(sizes, metrics, strict=True))
-
-    def distance(self, sizes: Sizes, metrics: Metrics, x: People, other: People) -> Fraction:
-        return self._smallest(sizes, metrics)
-
-    def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:
-        return [Uniform(self._smallest(sizes, metrics))] * len(sizes)
+    def proved_metric(self, metric: Metric, distribution: Distribution) -> Metric:
+        return Uniform(metric.smallest(distribution.size))
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ class Hio(_OnTrees):
 
     consistent: bool = False
 
-    saves: ClassVar[tuple[str, ...]] = ("branching", "consistent")
+    options: ClassVar[tuple[str, ...]] = ("branching", "consistent")
     name: ClassVar[str] = "hio"  # type: ignore[misc]
     title: ClassVar[str] = "HIO with Hadamard response"  # type: ignore[misc]
     source: ClassVar[str] = "Wang et al. 2019, other oracle"  # type: ignore[misc]
@@ -97,14 +93,17 @@ class HashedHio(_OnTrees):
 
 
 @dataclass(frozen=True)
-class PlanarLaplace(JointMechanism):
+class PlanarLaplace(Mechanism):
     """Two attributes on lines, by their distance in the plane; up to 32 x 32 cells."""
 
     name: ClassVar[str] = "planar-laplace"  # type: ignore[misc]
     title: ClassVar[str] = "planar Laplace noise"  # type: ignore[misc]
     source: ClassVar[str] = "Andrés et al. 2013"  # type: ignore[misc]
 
-    def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
+    joint: ClassVar[bool] = True
+
+    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+        sizes, metrics = problem.sizes, _metrics(problem.metric)
         if len(sizes) != 2:
             raise InvalidSpecError(f"planar Laplace noise is for two attributes, not {len(sizes)}")
         if not all(metric.is_line for metric in metrics):
@@ -117,43 +116,42 @@ class PlanarLaplace(JointMechanism):
                 f"epsilon {float(min(first, second)):.3g} per step is too small for planar Laplace "
                 f"noise; use a coarser grid, for at least {float(SMALLEST_STEP):.3g} per step"
             )
-        return Planar.for_steps((sizes[0], sizes[1]), (first, second))
+        return Planar.for_steps((sizes[0], sizes[1]), (first, second)).distribution
 
-    def distance(self, sizes: Sizes, metrics: Metrics, x: People, other: People) -> Fraction:
-        """The distance in the plane, rounded down by less than 2^-96."""
-        apart = [m.distance(a, b) for m, a, b in zip(metrics, x, other, strict=True)]
-        return root_below(sum((length**2 for length in apart), Fraction(0)))
-
-    def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:
-        return list(metrics)
+    def proved_metric(self, metric: Metric, distribution: Distribution) -> Metric:
+        """The distance in the plane."""
+        return replace(cast(ProductMetric, metric), p=2)
 
 
 @dataclass(frozen=True)
-class LaplaceFaces(JointMechanism):
+class LaplaceFaces(Mechanism):
     """Attributes on lines, epsilon per step of each: distances add up."""
 
     name: ClassVar[str] = "faces"  # type: ignore[misc]
     title: ClassVar[str] = "Laplace faces"  # type: ignore[misc]
     source: ClassVar[str] = "Haney et al. 2015, local"  # type: ignore[misc]
-    adds_up: ClassVar[bool] = True
+    joint: ClassVar[bool] = True
     max_computed: ClassVar[int] = 256  # type: ignore[misc]
     max_simulated: ClassVar[int] = 8  # type: ignore[misc]
 
-    def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
-        if not all(ordered):
+    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+        if not all(problem.ordered):
             raise InvalidSpecError(
                 "Laplace faces are for attributes with an order: numbers or levels"
             )
-        return Faces.for_steps(sizes, self._steps(sizes, metrics))
+        metric = self._lines(cast(ProductMetric, problem.metric))
+        steps = tuple(line.step for line in metric.metrics)
+        return Faces.for_steps(problem.sizes, steps).distribution
 
-    def _steps(self, sizes: Sizes, metrics: Metrics) -> tuple[Fraction, ...]:
-        pairs = zip(metrics, sizes, strict=True)
-        return tuple(min(metric.per_step(size), LARGEST_EPSILON) for metric, size in pairs)
+    def _lines(self, metric: ProductMetric) -> ProductMetric:
+        """The steepest lines below the metrics of the attributes."""
+        sides = zip(metric.metrics, metric.sizes, strict=True)
+        steps = (min(own.per_step(size), LARGEST_EPSILON) for own, size in sides)
+        return replace(metric, metrics=tuple(Line(step) for step in steps))
 
-    def distance(self, sizes: Sizes, metrics: Metrics, x: People, other: People) -> Fraction:
-        apart = (abs(a - b) for a, b in zip(x, other, strict=True))
-        steps = zip(self._steps(sizes, metrics), apart, strict=True)
-        return sum((step * length for step, length in steps), Fraction(0))
+    def proved_metric(self, metric: Metric, distribution: Distribution) -> Metric:
+        return self._lines(cast(ProductMetric, metric))
 
-    def margins(self, sizes: Sizes, metrics: Metrics) -> list[Metric]:
-        return [Line(step) for step in self._steps(sizes, metrics)]
+
+def _metrics(metric: Metric) -> tuple[Metric, ...]:
+    return cast(ProductMetric, metric).metrics

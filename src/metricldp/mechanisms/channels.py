@@ -1,22 +1,21 @@
-"""Channels from the integers of a survey file."""
+"""The channel of a distribution."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.mechanisms.additive_channel import Shaped
-from metricldp.mechanisms.base import Label, Mechanism
 from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.features import IntegerChannel
 from metricldp.mechanisms.geometric import Geometric
 from metricldp.mechanisms.geometric_noise import GeometricNoise
+from metricldp.mechanisms.joint import JointChannel
+from metricldp.mechanisms.joint_cells import Cells
 from metricldp.mechanisms.lazy import Lazy
 from metricldp.mechanisms.matrix_channel import MatrixChannel
 from metricldp.mechanisms.memoised_channel import Memoised
@@ -27,11 +26,7 @@ from metricldp.mechanisms.threshold import Threshold
 from metricldp.mechanisms.threshold_paper import ThresholdDummy, ThresholdPaper
 from metricldp.mechanisms.torus_channel import Wound
 from metricldp.mechanisms.unary_channel import UnaryChannel
-from metricldp.metrics import Metric
 from metricldp_core import distributions as core
-from metricldp_core.canonical import Entry
-from metricldp_core.distributions import SUPPORTED
-from metricldp_core.errors import InvalidManifestError
 from metricldp_core.exact import WORD
 from metricldp_core.levels import Additive, Extremal
 
@@ -40,65 +35,17 @@ _UNITS, _ROUNDING = 2.0**-62, 1e-5
 Prior = tuple[float, ...] | None
 
 
-@dataclass(frozen=True)
-class StoredMechanism(Mechanism):
-    """A mechanism that is not installed: its integers are in the survey file."""
-
-    name: str
-
-    def channel(self, size: int, metric: Metric, *, label: Label = str) -> Channel:
-        raise InvalidSpecError(f"mechanism {self.name!r} is not installed, so it designs no survey")
-
-    def kept(self, size: int, metric: Metric) -> Metric:
-        return metric
+def threshold_name(stored: core.Threshold) -> str:
+    """The name of the mechanism that has so many bits for the number of positions."""
+    return _threshold(stored).mechanism
 
 
-def distribution_from(data: Any, size: int, place: str) -> core.Distribution:
-    """The output distribution that a survey file states, for so many positions."""
-    try:
-        entry = Entry(data, place)
-        found = core.read_distribution(entry, SUPPORTED)
-        if found.size != size:
-            entry.reject(f"has {found.size:,} positions, the attribute has {size:,}")
-    except InvalidManifestError as error:
-        raise InvalidSpecError(str(error).replace("manifest", "survey file", 1)) from None
-    return found
-
-
-_KINDS = {
-    **{name: name for name in ("randomized-response", "geometric", "threshold", "unary", "matrix")},
-    **dict.fromkeys(("threshold-paper", "threshold-dummy"), "threshold"),
-    **dict.fromkeys(("extremal", "tight-constraints"), "extremal"),
-    **{name: name for name in ("additive", "memoised")},
-}
-"""The distributions that built-in mechanisms have."""
-
-
-def check_kind(mechanism: str, stored: core.Distribution, sizes: tuple[int, ...]) -> None:
-    """Reject a distribution that a mechanism for values of these sizes does not have."""
-    if (kind := _KINDS.get(mechanism, stored.kind)) != stored.kind:
-        raise InvalidSpecError(
-            f"mechanism {mechanism!r} has a distribution {kind!r}, not {stored.kind!r}"
-        )
-    bits = isinstance(stored, core.Threshold) and _threshold(stored).mechanism
-    if bits and mechanism in _KINDS and bits != mechanism:
-        raise InvalidSpecError(
-            f"mechanism {mechanism!r} does not have {stored.bits:,} bits for {stored.size:,} values"
-        )
-    if isinstance(stored, Additive) and stored.sizes != sizes:
-        raise InvalidSpecError(
-            f"the distribution has sizes {list(stored.sizes)}, needs {list(sizes)}"
-        )
-
-
-def check_stated(said: Any, mechanism: Mechanism) -> None:
-    """Reject settings in a survey file that the distribution beside them determines."""
-    for key in said if isinstance(said, Mapping) else ():
-        if key in mechanism.in_distribution:
-            raise InvalidSpecError(
-                f"{key!r} of mechanism {mechanism.name!r} follows from the distribution; "
-                "leave it out"
-            )
+def group_channel_of(
+    stored: core.Distribution, sizes: tuple[int, ...], prior: Prior = None
+) -> JointChannel:
+    """The channel of a group with this output distribution on its cells."""
+    own: JointChannel | None = getattr(stored, "channel", None)  # baselines have their own
+    return own or Cells(sizes, cast(Table | Wound, channel_of(stored, prior)))
 
 
 def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
@@ -133,7 +80,10 @@ def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
             if len(stored.sizes) == 1:
                 return Shaped(stored.size, *parts, prior)
             return Wound(stored.size, *parts, prior, sizes=stored.sizes, lengths=stored.lengths)
-    raise InvalidSpecError(f"distribution {stored.kind!r} is not supported here")
+    own: Channel | None = getattr(stored, "channel", None)  # baselines have their own
+    if own is None:
+        raise InvalidSpecError(f"distribution {stored.kind!r} is not supported here")
+    return own
 
 
 def _threshold(stored: core.Threshold) -> Threshold:

@@ -1,0 +1,54 @@
+"""Mechanisms that the size and one epsilon determine: noise, bits and randomized response."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metricldp.mechanisms.base import ANY_TWO, EpsilonMechanism, Mechanism
+from metricldp.mechanisms.geometric import Geometric
+from metricldp.mechanisms.randomized_response import Response
+from metricldp.mechanisms.threshold import Threshold
+from metricldp.mechanisms.threshold_paper import ThresholdDummy, ThresholdPaper
+
+_PAPER = "Xiang et al. 2020"
+
+
+def made_by(channel: Any) -> Any:
+    """The function from a size and an epsilon to the distribution of a channel."""
+    return lambda size, epsilon: channel.for_epsilon(size, epsilon).distribution
+
+
+def _on_line(
+    name: str, kind: str, channel: Any, title: str, source: str, **more: Any
+) -> EpsilonMechanism:
+    make = made_by(channel)
+    return EpsilonMechanism(
+        name, make, title=title, source=source, kind=kind, needs_order=True, **more
+    )
+
+
+GEOMETRIC = _on_line(
+    "geometric", "geometric", Geometric, "clipped geometric noise", Mechanism.source
+)
+THRESHOLD = _on_line(
+    "threshold", "threshold", Threshold, "threshold bits", f"{_PAPER}, last bit left out"
+)
+THRESHOLD_PAPER = _on_line(
+    "threshold-paper", "threshold", ThresholdPaper, "threshold bits, literal", _PAPER
+)
+THRESHOLD_DUMMY = _on_line(
+    "threshold-dummy",
+    "threshold",
+    ThresholdDummy,
+    "threshold bits, dummy value",
+    _PAPER,
+    max_computed=0,
+)
+RANDOMIZED_RESPONSE = EpsilonMechanism(
+    "randomized-response",
+    made_by(Response),
+    ANY_TWO,
+    title="randomized response",
+    source="Kairouz et al. 2014",
+    kind="randomized-response",
+)
