@@ -61,7 +61,6 @@ MECHANISMS = {
     "tight-constraints": {"name": "tight-constraints", "tops": ["1" * 16] * 3},
     "memoised": {"name": "memoised", "first": {"name": "tight-constraints"}, "each": 0.5},
     "unary": Unary(),
-    "unary bits": Unary(bits=((0.5, 0.5),) * 3),
     "matrix": Matrix(workload="prefixes", reach=2),
     "matrix rows": Matrix(workload=[[1, 0, 0], [0, 1, 1]], strategy=np.eye(3, dtype=int)),
     "workload": {"name": "additive", "workload": Workload.prefixes(3)},

@@ -92,12 +92,14 @@ class Matrix(Mechanism):
 
     def resolved(self, problem: Problem, distribution: Distribution) -> Self:
         """With the name of the strategy, as its rows are in the distribution."""
-        strategy = self.strategy
+        mechanism, strategy = super().resolved(problem, distribution), self.strategy
         if isinstance(strategy, str) and strategy != GIVEN:
             _checked_strategy(strategy, problem.size)
-        if strategy != GIVEN:
+        if _is_solved(mechanism.workload, strategy or "auto", problem.metric):
+            strategy = "prefix"
+        elif strategy != GIVEN:
             strategy = _strategy_name(strategy, cast(core.Matrix, distribution))
-        return replace(super().resolved(problem, distribution), strategy=strategy)
+        return replace(mechanism, strategy=strategy)
 
 
 # What a user may state ---------------------------------------------------------------------------
@@ -199,16 +201,21 @@ def _pairs(metric: Metric, size: int) -> npt.NDArray[np.int64]:
 # Making a plan -----------------------------------------------------------------------------------
 
 
+def _is_solved(workload: str | Workload, strategy: Any, metric: Metric) -> bool:
+    """Whether prefixes are the best rows of a line.
+
+    Section 3.3: every step of a line changes one prefix, which can have all its epsilon. Of all the
+    strategies that the optimizer tries for these workloads, it takes this one.
+    """
+    usual = strategy == "auto" and workload in ("ranges", "prefixes", "values")
+    return metric.is_line and (strategy == "prefix" or usual)
+
+
 def optimal_rows(
     workload: str | Workload, strategy: str | Rows, metric: Metric, size: int
 ) -> tuple[Entries, list[float]]:
     """The best plan for a workload under a metric: rows, and an epsilon for each."""
-    if metric.is_line and (
-        strategy == "prefix"
-        or (strategy == "auto" and workload in ("ranges", "prefixes", "values"))
-    ):
-        # Section 3.3: every step of a line changes one prefix, which can have all its epsilon. Of
-        # all the strategies that the optimiser tries for these workloads, it takes this one.
+    if _is_solved(workload, strategy, metric):
         rows = telling_rows(strategies.prefix(size))
         return rows, _short([float(metric.per_step(size))] * (size - 1), rows, metric)
     sensitive = metric.sensitive_positions(size)
