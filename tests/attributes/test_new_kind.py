@@ -1,4 +1,4 @@
-"""A new kind of attribute, a new metric and a new mechanism with saved data: one class each.
+"""A new kind of attribute, a new metric and a new mechanism with an option: one class each.
 
 What is written here is all that they need; no other file of the package has to know of them.
 """
@@ -62,22 +62,24 @@ class Apart(MetricInWords):
 
 @dataclass(frozen=True)
 class Half(Mechanism):
-    """Randomized response with a part of epsilon, which it saves."""
+    """Randomized response with a part of epsilon, an option."""
 
     part: Any = None
 
     name: ClassVar[str] = "half"
-    promise: ClassVar[str] = ANY_TWO
-    saves: ClassVar[tuple[str, ...]] = ("part",)
+    guarantee: ClassVar[str] = ANY_TWO
+    options: ClassVar[tuple[str, ...]] = ("part",)
 
-    def settled(self, size, metric, *, ordered=False, label=str):
-        return Half(0.5 if self.part is None else self.part)
+    def distribution(self, problem, effort):
+        part = Fraction(str(self.part or 0.5))
+        epsilon = problem.metric.smallest(problem.size) * part
+        return Response.for_epsilon(problem.size, epsilon).distribution
 
-    def channel(self, size, metric, *, label=str):
-        return Response.for_epsilon(size, metric.smallest(size) * Fraction(str(self.part)))
+    def resolved(self, problem, distribution):
+        return Half(self.part or 0.5)
 
-    def kept(self, size, metric):
-        return Uniform(metric.smallest(size) * Fraction(str(self.part)))
+    def proved_metric(self, metric, distribution):
+        return Uniform(metric.smallest(distribution.size) * Fraction(str(self.part)))
 
 
 @pytest.fixture(autouse=True)
@@ -111,10 +113,10 @@ def test_a_kind_of_attribute_is_one_class():
 def test_a_metric_is_one_class():
     levels = Ordinal(["low", "mid", "high"], epsilon=1, metric=Apart(2))
     survey, _ = whole_way(levels, ["low", "high"], {"v": "low"})
-    assert survey.kept["v"] == Uniform(Fraction(2))
+    assert survey.problems["v"].metric == Uniform(Fraction(2))
 
 
-def test_a_mechanism_with_saved_data_is_one_class():
+def test_a_mechanism_with_an_option_is_one_class():
     levels = Ordinal(["low", "mid", "high"], epsilon=2, mechanism="half")
     survey, _ = whole_way(levels, ["low", "high"], {"v": "low"})
     assert survey.mechanisms["v"].part == 0.5

@@ -7,7 +7,7 @@ import pickle
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
@@ -421,21 +421,27 @@ def test_a_hash_that_is_kept_a_little_too_often_is_not_certified():
 
 @dataclass(frozen=True)
 class Boastful(Hio):
-    """Says that it keeps the largest distance of any attribute."""
+    """States that it guarantees the largest distance of any attribute."""
 
-    def _smallest(self, sizes, metrics):
-        return max(metric.smallest(size) for size, metric in zip(sizes, metrics, strict=True))
+    def distribution(self, problem, effort):
+        metric = self.proved_metric(problem.metric, None)
+        return super().distribution(replace(problem, metric=metric), effort)
+
+    def proved_metric(self, metric, distribution):
+        sides = zip(metric.metrics, metric.sizes, strict=True)
+        return Uniform(max(own.smallest(size) for own, size in sides))
 
 
 @dataclass(frozen=True)
 class Adding(PlanarLaplace):
-    """Keeps the sum of two distances, and says so: too much in the plane."""
+    """Has more than the distance in the plane, and states it."""
 
-    def joined(self, sizes, metrics, ordered):
-        return super().joined(sizes, [metric.scaled(Fraction(7, 5)) for metric in metrics], ordered)
+    def distribution(self, problem, effort):
+        metric = problem.metric.scaled(Fraction(7, 5))
+        return super().distribution(replace(problem, metric=metric), effort)
 
-    def distance(self, sizes, metrics, x, other):
-        return sum(m.distance(a, b) for m, a, b in zip(metrics, x, other, strict=True)) * 3 / 2
+    def proved_metric(self, metric, distribution):
+        return super().proved_metric(metric.scaled(Fraction(3, 2)), distribution)
 
 
 def test_mechanism_that_states_more_than_the_survey_allows_is_not_certified():
@@ -447,8 +453,7 @@ def test_mechanism_that_states_more_than_the_survey_allows_is_not_certified():
         (proof,) = certificate.proofs
         (block,) = survey.blocks.values()
         for pair in proof.core.pairs:
-            cells = (tuple(map(int, np.unravel_index(x, (3, 3)))) for x in (pair.x, pair.other))
-            stated = block.mechanism.distance((3, 3), block.metrics, *cells)
+            stated = block.metric.distance(pair.x, pair.other)
             assert at_most_exp(pair.ratio, stated)
             assert pair.limit.epsilon < stated
         assert not certificate.holds
@@ -495,7 +500,7 @@ def test_a_ledger_counts_a_block_once():
     assert float(ledger.together) == pytest.approx(expected)
     assert "attributes of a joint mechanism count together in the total" in str(ledger)
     assert Accountant.from_dict(ledger.to_dict()) == ledger
-    assert all(isinstance(SURVEYS["trees"].blocks["east+north"].kept(n), Uniform) for n in BOTH)
+    assert all(isinstance(SURVEYS["trees"].blocks["east+north"].margin(n), Uniform) for n in BOTH)
 
 
 # Words -------------------------------------------------------------------------------------------

@@ -113,11 +113,8 @@ def baseline(ratio, stated, *, adds_up=False, alike=False, share=1):
     The one pair of respondents that is examined differs by a step in both.
     """
     lines = {"x": Integer(0, 2, epsilon=1, per=1), "y": Integer(0, 2, epsilon=2, per=1)}
-    mechanism = SimpleNamespace(
-        name="made up",
-        adds_up=adds_up,
-        distance=lambda sizes, metrics, x, other: Fraction(stated) * (sizes == (3, 3)),
-    )
+    mechanism = SimpleNamespace(name="made up")
+    metric = SimpleNamespace(distance=lambda x, other: Fraction(stated))
     invariance = "all" if alike else "none"
     distribution = SimpleNamespace(invariance=invariance, largest_ratio=lambda: Fraction(ratio))
     channel = SimpleNamespace(
@@ -127,6 +124,7 @@ def baseline(ratio, stated, *, adds_up=False, alike=False, share=1):
     block = SimpleNamespace(
         names=("x", "y"), name="x+y", sizes=(3, 3), mechanism=mechanism, channel=channel
     )
+    block.metric, block.largest_norm = metric, 1 if adds_up else 2
     block.metrics = metrics
     survey = SimpleNamespace(attributes=lines, share=Fraction(share))
     return _baseline_proof(survey, block)

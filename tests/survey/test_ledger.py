@@ -24,6 +24,7 @@ from metricldp import (
     Tree,
     Weight,
 )
+from metricldp.mechanisms.unary import losses_of
 from metricldp.metrics import Line
 from metricldp_core.exact import at_most_exp
 
@@ -119,8 +120,8 @@ def test_bits_of_unary_are_counted_as_they_were_settled():
         told = sum(
             max(here[0] + there[1], here[1] + there[0])
             for here, there in (
-                [as_bits(survey.mechanisms["use"].bits[place]) for place in (x, other)]
-                for survey in (both, alone)
+                [as_bits(losses_of(law)[place]) for place in (x, other)]
+                for law in (survey.channels["use"].distribution for survey in (both, alone))
             )
         )
         assert total.distance(x, other) == told

@@ -161,7 +161,7 @@ def test_certificate_reads_well():
 @pytest.mark.parametrize("metric", [Lp(1), Lp(2), Lp(math.inf)])
 def test_channels_for_other_metrics_than_stated_are_not_certified(metric, monkeypatch):
     """All channels are designed for three times the metric; the manifest has the stated one."""
-    from metricldp.survey import agreement
+    from metricldp.survey import design
 
     attributes = {
         "a": Integer(0, 9, epsilon=1, per=1),
@@ -169,8 +169,10 @@ def test_channels_for_other_metrics_than_stated_are_not_certified(metric, monkey
         "c": Categorical(["x", "y"], epsilon=1),
     }
     assert Survey.design(SurveySpec(attributes, metric=metric)).certify().holds
-    stated = agreement._kept
-    monkeypatch.setattr(agreement, "_kept", lambda a, share: stated(a, share).scaled(Fraction(3)))
+    stated = design.metric_on_positions
+    monkeypatch.setattr(
+        design, "metric_on_positions", lambda a, share: stated(a, share).scaled(Fraction(3))
+    )
     survey = Survey.design(SurveySpec(attributes, metric=metric))
     assert not any(proof.holds for proof in survey.certify().proofs)
     with pytest.raises(ValueError, match=r"the guarantee does not hold|break its guarantee"):

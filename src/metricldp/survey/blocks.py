@@ -71,7 +71,8 @@ class Group:
         own: dict[str, Any] = {}
         if isinstance(stated, Mapping):
             options, keys = dict(stated), ("metric", "max_epsilon")
-            if registry.mechanism(options.get("name"), joint=True).groups:
+            name = options.get("name")
+            if isinstance(name, str) and registry.mechanism(name, joint=True).groups:
                 own = {key: options.pop(key) for key in keys if key in options}
             stated = options
         mechanism = registry.mechanism(stated, joint=True)
