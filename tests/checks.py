@@ -13,11 +13,14 @@ from scipy import stats
 
 from metricldp.answers.queries import workload_for
 from metricldp.mechanisms import Channel
+from metricldp.mechanisms.base import EpsilonMechanism, Problem
+from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import words_for
 from metricldp.metrics import Metric
 from metricldp.reports import arrow
 from metricldp_core import verify
+from metricldp_core.distributions import Distribution
 from metricldp_core.random_words import Words
 
 
@@ -292,3 +295,43 @@ def squared_errors_p_value(errors, variances) -> float:
     tails = stats.chi2.cdf(scaled, len(errors)), stats.chi2.sf(scaled, len(errors))
     worst = np.minimum(*tails)
     return float(min(1.0, 2 * len(worst) * worst.min()))
+
+
+def designed_channel(mechanism, size, metric, *, ordered=True, **problem):
+    """The channel of the distribution that a mechanism designs for one attribute."""
+    problem = Problem.single(size, metric, ordered=ordered, **problem)
+    distribution = mechanism.design(problem)
+    return channel_of(distribution, getattr(mechanism, "prior", None))
+
+
+class OwnChannel(Distribution):
+    """The distribution of a channel that the package does not have, for negative controls."""
+
+    kind = "own"
+
+    def __init__(self, channel):
+        self.channel, self.own = channel, channel.distribution
+        self.size, self.bits, self.invariance = channel.size, self.own.bits, self.own.invariance
+
+    def draw(self, position, words):
+        return self.own.draw(position, words)
+
+    def ratio(self, x, other):
+        return self.own.ratio(x, other)
+
+    def largest_ratio(self):
+        return self.own.largest_ratio()
+
+    def to_data(self):
+        return self.own.to_data()
+
+    @classmethod
+    def read(cls, entry):
+        raise NotImplementedError
+
+
+def mechanism_of(name, channel, *more, **options):
+    """A mechanism with the channels of a function of a size and an epsilon."""
+    return EpsilonMechanism(
+        name, lambda size, epsilon: OwnChannel(channel(size, epsilon)), *more, **options
+    )

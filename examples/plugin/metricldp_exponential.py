@@ -6,8 +6,8 @@ much. So reports of neighbours differ by a factor of at most e^epsilon (McSherry
 
 from fractions import Fraction
 
-from metricldp.mechanisms.base import Simple
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.base import EpsilonMechanism
+from metricldp_core.distributions import Table
 from metricldp_core.exact import WORD, exp_bounds
 
 FLOOR = 1 << 24
@@ -24,11 +24,11 @@ def exponential(size: int, epsilon: Fraction) -> Table:
         scale = Fraction(WORD - size * FLOOR, sum(weights))
         row = [FLOOR + int(weight * scale) for weight in weights]
         row[x] += WORD - sum(row)
-        rows.append(row)
-    return Table.of(rows)
+        rows.append(tuple(row))
+    return Table(tuple(rows))
 
 
-EXPONENTIAL = Simple(
+EXPONENTIAL = EpsilonMechanism(
     "exponential",
     exponential,
     title="exponential mechanism",

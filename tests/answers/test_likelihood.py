@@ -8,12 +8,11 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from checks import MECHANISMS
+from checks import MECHANISMS, designed_channel, mechanism_of
 from metricldp.answers import likelihood, maximise
 from metricldp.answers.likelihood import Listed, Tabled
 from metricldp.answers.maximise import Run, climb, closure, ladder
 from metricldp.mechanisms import Geometric, IntegerChannel, Response
-from metricldp.mechanisms.base import Simple
 from metricldp.mechanisms.conformance import check_channel
 from metricldp.mechanisms.registry import mechanism
 from metricldp.mechanisms.torus_channel import Wound
@@ -74,9 +73,8 @@ def listed(channels, counts):
 def test_both_ways_through_a_channel_are_transposes(name):
     for size, epsilon in ((2, 3), (5, 1), (7, Fraction(1, 3))):
         made = mechanism(name)
-        metric = (Uniform if "any" in made.promise else Line)(Fraction(epsilon))
-        settled = made.settled(size, metric, ordered=made.needs_order)
-        channel = settled.channel(size, metric)
+        metric = (Uniform if "any" in made.guarantee else Line)(Fraction(epsilon))
+        channel = designed_channel(made, size, metric, ordered=made.needs_order)
         if not isinstance(channel, IntegerChannel):
             return
         rng = np.random.default_rng(3)
@@ -98,7 +96,7 @@ def test_a_channel_that_spreads_in_another_way_is_refused():
         def spread(self, shares):
             return super().spread(shares) * 1.01
 
-    found = check_channel(Simple("twin", Twin.for_epsilon), sizes=(3,), epsilons=(1.0,))
+    found = check_channel(mechanism_of("twin", Twin.for_epsilon), sizes=(3,), epsilons=(1.0,))
     assert [finding.what for finding in found.failures] == ["probabilities"]
     assert "`spread`" in str(found)
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from utility_optimised import UtilityRappor, protected_ratio, utility_response
 
-from checks import exact_law
+from checks import exact_law, mechanism_of
 from metricldp import Categorical, Integer, InvalidSpecError, SensitiveSet, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.lab.peers.condensed import Condensed
-from metricldp.mechanisms.base import ANY_TWO, Simple
+from metricldp.mechanisms.base import ANY_TWO
 from metricldp.mechanisms.conformance import check_channel
 from metricldp.mechanisms.registry import build, mechanism
 from metricldp.mechanisms.table import Table
@@ -118,7 +118,7 @@ def test_sensitive_values_are_hidden_with_the_whole_epsilon_and_no_more(kind, se
 
 @each_kind
 def test_all_but_the_loss_conforms_and_no_survey_takes_it(kind):
-    made_for = Simple("utility", lambda m, e: made(kind, m, {0, 1}, e), ANY_TWO)
+    made_for = mechanism_of("utility", lambda m, e: made(kind, m, {0, 1}, e), ANY_TWO)
     found = check_channel(made_for, sizes=(3, 5))
     assert {finding.what for finding in found.failures} == {"loss within the metric"}
     names = ["a", "b", "c", "d"]

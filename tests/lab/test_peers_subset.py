@@ -8,11 +8,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from checks import EveryCoin, exact_law, sampled_law
+from checks import EveryCoin, exact_law, mechanism_of, sampled_law
 from metricldp import Categorical, Randomness, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.lab.peers.subset import SubsetSelection
-from metricldp.mechanisms.base import ANY_TWO, Simple
+from metricldp.mechanisms.base import ANY_TWO
 from metricldp.mechanisms.conformance import check_channel
 from metricldp.mechanisms.registry import build
 from metricldp.metrics import Uniform
@@ -81,7 +81,7 @@ def test_an_epsilon_that_is_too_small_is_refused():
 
 
 def broken(what, make):
-    found = check_channel(Simple("twin", make, ANY_TWO), sizes=(6,), epsilons=(0.5,))
+    found = check_channel(mechanism_of("twin", make, ANY_TWO), sizes=(6,), epsilons=(0.5,))
     assert what in {finding.what for finding in found.failures}, str(found)
 
 

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from mean_mechanisms import MeanTable, duchi, hybrid, piecewise
 
+from checks import mechanism_of
 from metricldp import Integer, InvalidSpecError, QueryError, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.lab.peers.reconstruct import expectation_maximisation
 from metricldp.lab.peers.waves import SquareWave, wave
 from metricldp.mechanisms import Response
-from metricldp.mechanisms.base import ANY_TWO, Simple
+from metricldp.mechanisms.base import ANY_TWO
 from metricldp.mechanisms.conformance import check_channel
 from metricldp.mechanisms.randomness import seeded
 from metricldp_core.exact import WORD, at_most_exp
@@ -65,7 +66,7 @@ def test_a_wave_that_is_higher_by_a_little_is_refused():
             row[row.index(min(row))] -= WORD >> 20
         return SquareWave.of(rows)
 
-    found = check_channel(Simple("twin", twin, ANY_TWO), sizes=(5,), epsilons=(1.0,))
+    found = check_channel(mechanism_of("twin", twin, ANY_TWO), sizes=(5,), epsilons=(1.0,))
     assert {"loss within the metric"} == {finding.what for finding in found.failures}
 
 
@@ -224,9 +225,9 @@ def test_means_are_exact_on_few_positions(make, size, epsilon):
 
 @each_mean
 def test_means_conform_but_tell_nothing_else(make):
-    two = check_channel(Simple("mean", make, ANY_TWO), sizes=(2,))
+    two = check_channel(mechanism_of("mean", make, ANY_TWO), sizes=(2,))
     assert two.holds, str(two)
-    more = check_channel(Simple("mean", make, ANY_TWO), sizes=(3, 5))
+    more = check_channel(mechanism_of("mean", make, ANY_TWO), sizes=(3, 5))
     assert {finding.what for finding in more.failures} == {"no bias", "second moments", "features"}
     assert all("sums and means only" in finding.detail for finding in more.failures)
 
@@ -242,5 +243,5 @@ def test_reports_that_stand_for_wrong_numbers_are_refused():
         honest = piecewise(size, epsilon)
         return MeanTable(honest.weights, tuple(1.01 * number for number in honest.numbers))
 
-    found = check_channel(Simple("twin", twin, ANY_TWO), sizes=(2,), epsilons=(1.0,))
+    found = check_channel(mechanism_of("twin", twin, ANY_TWO), sizes=(2,), epsilons=(1.0,))
     assert "no bias" in {finding.what for finding in found.failures}

@@ -3,8 +3,11 @@
 import contextlib
 from fractions import Fraction
 
+from checks import designed_channel
 from metricldp.basics.errors import MetricLdpError
 from metricldp.mechanisms.auto import choose, mean_variance
+from metricldp.mechanisms.base import Problem
+from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.registry import every_mechanism
 from metricldp.metrics import Line, Uniform
 from metricldp.metrics.window import Bent, Window
@@ -44,14 +47,14 @@ def settings():
 
 def against_all(size, metric, workload):
     """What "auto" takes and its variance per person; the best of all others, and its own."""
-    own = choose(size, metric, ordered=True, workload=workload)
-    mine = mean_variance(own.channel(size, metric), workload)
+    own, distribution = choose(Problem.single(size, metric, ordered=True, workload=workload))
+    mine = mean_variance(channel_of(distribution), workload)
     others = {}
     for other in every_mechanism():
         if other.joint or other.name in (*OURS, own.name, "matrix"):
             continue
         with contextlib.suppress(MetricLdpError, NotImplementedError):
-            channel = other.settled(size, metric, ordered=True).channel(size, metric)
+            channel = designed_channel(other, size, metric)
             if channel.linear:
                 others[other.name] = mean_variance(channel, workload)
     best = min(others, key=others.get)

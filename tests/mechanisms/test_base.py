@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from checks import mechanism_of
 from metricldp import Integer, Survey
 from metricldp.lab.peers.hashing import LocalHashing
 from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
@@ -23,7 +24,6 @@ from metricldp.mechanisms import (
     threshold,
 )
 from metricldp.mechanisms import channel as base
-from metricldp.mechanisms.base import Simple
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.registry import build
 from metricldp.mechanisms.table import Table
@@ -427,7 +427,7 @@ def test_columns_are_as_likely_as_their_integers_say(channel):
 
 def least(kind):
     """A mechanism that says only what it must, with the law of another."""
-    return Simple("least", lambda size, epsilon: Least(size, kind.for_epsilon(size, epsilon)))
+    return mechanism_of("least", lambda size, epsilon: Least(size, kind.for_epsilon(size, epsilon)))
 
 
 @pytest.mark.parametrize("kind", [Threshold, Geometric])

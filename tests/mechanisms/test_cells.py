@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from metricldp.mechanisms.joint_design import grid_of
 
 from checks import assert_counts
 from metricldp import (
@@ -20,9 +19,9 @@ from metricldp import (
 )
 from metricldp.mechanisms.channel import ranges_gram
 from metricldp.mechanisms.joint_cells import REPORT, Cells
-from metricldp.mechanisms.levels import in_text
 from metricldp.mechanisms.table import Table
 from metricldp.mechanisms.torus_channel import Wound
+from metricldp.survey.blocks import grid_of
 from metricldp_core.exact import at_most_exp
 
 X, Y = Integer(0, 1, epsilon=1, within=1), Integer(0, 2, epsilon=1, within=1)
@@ -81,7 +80,7 @@ def cells_of(block):
 def test_the_loss_of_all_reports_is_within_the_metric(survey):
     (block,) = survey.blocks.values()
     described = {name: survey.attributes[name] for name in block.names}
-    channel, promised = block.channel, grid_of(described, block.mechanism.metric)
+    channel, promised = block.channel, grid_of(described, block.group.metric)
     reports = range(channel.one.outputs)
     laws = [[channel.probability(x, {REPORT: y}) for y in reports] for x in cells_of(block)]
     assert all(sum(law) == 1 for law in laws)
@@ -236,8 +235,3 @@ def test_mean_square_of_additive_noise_on_a_torus():
     grams = [np.eye(2), ranges_gram(3)]
     found = Cells((2, 3), wound).mean_square(grams)
     assert found == pytest.approx(wound.mean_square(np.kron(*grams)))
-
-
-def test_what_saves_no_shapes_is_saved_as_it_is():
-    assert in_text({"name": "additive"}, "patterns") == {"name": "additive"}
-    assert in_text({"patterns": [(0, 1)]}, "patterns") == {"patterns": ["01"]}

@@ -13,6 +13,7 @@ from checks import (
     EveryCoin,
     assert_counts,
     check_sampler,
+    designed_channel,
     enumerated_ratio,
     exact_law,
     key,
@@ -25,6 +26,7 @@ from metricldp.lab.peers.histogram import HistogramSum
 from metricldp.lab.peers.prefix import Prefix
 from metricldp.mechanisms import Geometric, Response, Threshold, ThresholdPaper
 from metricldp.mechanisms.auto import choose
+from metricldp.mechanisms.base import Problem
 from metricldp.mechanisms.geometric_noise import GeometricNoise
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.registry import build
@@ -53,7 +55,7 @@ def metric_for(name, epsilon):
 def channel_for(name, size, epsilon):
     metric = metric_for(name, epsilon)
     if name == "matrix":  # with so small a window all reports can be listed
-        return Matrix(strategy="prefix", reach=1).channel(size, metric)
+        return designed_channel(Matrix(strategy="prefix", reach=1), size, metric)
     if name == "histogram-sum":
         return HistogramSum.for_epsilon(size, epsilon, reach=1)
     if name == "prefix":
@@ -385,7 +387,7 @@ def test_geometric_noise_never_rises_beyond_its_epsilon():
         assert kept == 20 or exponent < -32
     with pytest.raises(CertificateError, match=r"epsilon 1e-12 per step is too small"):
         GeometricNoise.for_epsilon(Fraction("1e-12"))
-    assert choose(10, Line(Fraction("1e-12"))).name == "threshold"
+    assert choose(Problem.single(10, Line(Fraction("1e-12"))))[0].name == "threshold"
 
 
 def test_geometric_law_is_the_one_of_the_theory():

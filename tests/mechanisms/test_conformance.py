@@ -2,16 +2,16 @@
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from checks import prove
+from checks import mechanism_of, prove
 from metricldp import CertificateError, Integer, InvalidSpecError, Randomness, Survey
 from metricldp.mechanisms import Geometric, Response, conformance
-from metricldp.mechanisms.base import ANY_TWO, Mechanism, Simple
+from metricldp.mechanisms.base import ANY_TWO
 from metricldp.mechanisms.conformance import check_channel
 from metricldp.mechanisms.fields import Number
 from metricldp.mechanisms.registry import mechanism
@@ -33,7 +33,7 @@ def test_what_is_no_mechanism_is_refused(given):
 
 def broken(what, channel):
     """What is found wrong with a channel that does not follow from its epsilon."""
-    made = Simple("twin", channel, ANY_TWO)
+    made = mechanism_of("twin", channel, ANY_TWO)
     found = check_channel(made, sizes=(3,), epsilons=(1.0,))
     assert not found.holds
     assert "BROKEN" in str(found)
@@ -136,7 +136,7 @@ def test_more_reports_than_positions():
             rows.append([weight // 2 for weight in row for _ in (0, 1)])
         return Table.of(rows)
 
-    made = Simple("twice", twice, ANY_TWO)
+    made = mechanism_of("twice", twice, ANY_TWO)
     found = check_channel(made, sizes=(2,), epsilons=(2.0,))
     assert found.holds, str(found)
 
@@ -149,13 +149,13 @@ def test_a_survey_refuses_a_mechanism_from_elsewhere_that_breaks_its_metric():
         InvalidSpecError, match="distinguishes 0 from 1 better than the metric allows"
     ):
         Survey.design(
-            {"v": Integer(0, 4, epsilon=1, mechanism=Simple("blunt", blunt, ANY_TWO), per=1)}
+            {"v": Integer(0, 4, epsilon=1, mechanism=mechanism_of("blunt", blunt, ANY_TWO), per=1)}
         )
 
 
 @pytest.mark.parametrize("name", ["geometric", "matrix", "unary", ""])
 def test_a_mechanism_of_ones_own_has_a_name_of_its_own(name):
-    made = Simple(name, Response.for_epsilon, ANY_TWO)
+    made = mechanism_of(name, Response.for_epsilon, ANY_TWO)
     with pytest.raises(InvalidSpecError, match="needs a name of its own"):
         Survey.design({"v": Integer(0, 4, epsilon=1, mechanism=made, per=1)})
 
@@ -173,7 +173,7 @@ def test_a_device_refuses_a_report_beyond_its_field():
             RandomizedResponse.draw(self, position, words) | 1 << self.bits
         )
     )
-    made = Simple("leaky", leaky, ANY_TWO)
+    made = mechanism_of("leaky", leaky, ANY_TWO)
     survey = Survey.design({"v": Integer(0, 4, epsilon=1, mechanism=made, per=1)})
     with pytest.raises(CertificateError, match="outside of its field"):
         survey.report({"v": 2})
@@ -264,7 +264,7 @@ quickly = pytest.mark.usefixtures("few_draws")
 
 def wrong_with(channel, sizes=(3,), epsilon=1.0):
     """What is said to be wrong, by check."""
-    made = Simple("twin", channel, ANY_TWO)
+    made = mechanism_of("twin", channel, ANY_TWO)
     found = check_channel(made, sizes=sizes, epsilons=(epsilon,))
     return {finding.what: finding.detail for finding in found.failures}
 
@@ -527,43 +527,6 @@ def test_a_field_that_does_not_hold_its_reports(methods, says):
     assert wrong_with(field_with(**methods))["bits"] == says
 
 
-@dataclass(frozen=True)
-class Forgetful(Mechanism):
-    """Settles on a share to keep, and saves another."""
-
-    keep: int | None = None
-    more: int = 1
-
-    name = "forgetful"
-    promise = ANY_TWO
-    saves = ("keep",)
-
-    def settled(self, size, metric, *, ordered=False, label=str):
-        assert ordered is self.needs_order
-        return replace(self, keep=Response.for_epsilon(size, metric.smallest(size)).keep)
-
-    def saved(self):
-        return {"keep": self.keep - self.more}
-
-    def kept(self, size, metric):
-        return metric
-
-    def channel(self, size, metric, *, label=str):
-        return Response(size, self.keep)
-
-
-@quickly
-def test_saved_data_that_make_another_channel():
-    for more in (1, -1):
-        found = check_channel(Forgetful(more=more), sizes=(3,), epsilons=(1.0,))
-        (failure,) = found.failures
-        assert (failure.what, failure.detail) == ("saved data", "saved data make another channel")
-    assert check_channel(Forgetful(more=0), sizes=(3,), epsilons=(1.0,)).holds
-    for needs in (True, False):
-        made = type("Needs", (Forgetful,), {"needs_order": needs})
-        assert check_channel(made(more=0), sizes=(2,), epsilons=(1.0,)).holds
-
-
 @quickly
 @pytest.mark.parametrize(
     "error", [InvalidSpecError, ZeroDivisionError, KeyError, TypeError, ValueError]
@@ -655,7 +618,7 @@ def with_reports(count):
         row[0] += WORD - sum(row)
         return Table.of([row, [row[-1] + row[0] // 4, *row[1:-1], row[0] - row[0] // 4]])
 
-    return check_channel(Simple("many", many, ANY_TWO), sizes=(2,), epsilons=(1.0,))
+    return check_channel(mechanism_of("many", many, ANY_TWO), sizes=(2,), epsilons=(1.0,))
 
 
 def test_up_to_4096_reports_are_listed(monkeypatch):
@@ -700,7 +663,9 @@ def test_which_cases_are_checked_and_what_is_printed():
         mechanism("randomized-response"), sizes=(2,), epsilons=(1.0,), metrics=[Uniform, Line]
     )
     assert {finding.case.split()[-1] for finding in more.findings} == {"uniform", "line"}
-    twin = check_channel(Simple("twin", twin_with(cells=lambda self, totals: totals), ANY_TWO))
+    twin = check_channel(
+        mechanism_of("twin", twin_with(cells=lambda self, totals: totals), ANY_TWO)
+    )
     lines = str(twin).splitlines()
     assert lines[0].split() == ["case", "check"]
     assert lines[1].startswith("2 positions, epsilon 0.1, uniform  features  `cells` is off by ")

@@ -10,12 +10,14 @@ import pytest
 from metricldp import Integer, InvalidSpecError, QueryError, Randomness, Survey, SurveySpec
 from metricldp.lab.peers.distribution import Baseline
 from metricldp.mechanisms import Response, joint
+from metricldp.mechanisms.base import Mechanism
 from metricldp.mechanisms.fields import Number
-from metricldp.mechanisms.joint import JointChannel, JointMechanism, Term, constant, kinds, summed
+from metricldp.mechanisms.joint import JointChannel, Term, constant, kinds, summed
 from metricldp.mechanisms.joint_cells import Cells
 from metricldp.mechanisms.sampling import uniform
 from metricldp.mechanisms.table import Table
 from metricldp.metrics import Uniform
+from metricldp.metrics.product import ProductMetric
 from metricldp.reports.arrow import column_of
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
@@ -83,23 +85,23 @@ class Apart(Baseline, JointChannel):
         return 1.5 * np.prod([[channel.influence(g) for g in f] for channel, f in pairs], axis=0)
 
 
-class Alone(JointMechanism):
+class Alone(Mechanism):
     """Makes it for a survey: half of the smallest distance for each of two attributes."""
 
     name = "alone"
     source = "these tests"
+    joint = True
 
-    def joined(self, sizes, metrics, ordered):
-        halves = [metric.smallest(size) / 2 for size, metric in zip(sizes, metrics, strict=True)]
-        pairs = zip(sizes, halves, strict=True)
-        return Apart(sizes, tuple(Response.for_epsilon(size, half) for size, half in pairs))
+    def distribution(self, problem, effort):
+        halves = [line.step for line in self.proved_metric(problem.metric, None).metrics]
+        pairs = zip(problem.sizes, halves, strict=True)
+        channels = tuple(Response.for_epsilon(size, half) for size, half in pairs)
+        return Apart(problem.sizes, channels).distribution
 
-    def distance(self, sizes, metrics, x, other):
-        pairs = zip(metrics, sizes, x, other, strict=True)
-        return sum((m.smallest(size) / 2 for m, size, a, b in pairs if a != b), Fraction(0))
-
-    def margins(self, sizes, metrics):
-        return [Uniform(m.smallest(size) / 2) for m, size in zip(metrics, sizes, strict=True)]
+    def proved_metric(self, metric, distribution):
+        sides = zip(metric.metrics, metric.sizes, strict=True)
+        halves = tuple(Uniform(own.smallest(size) / 2) for own, size in sides)
+        return ProductMetric(halves, metric.sizes)
 
 
 CHANNEL = Apart(SIZES, tuple(Response.for_epsilon(size, Fraction(1)) for size in SIZES))
@@ -280,16 +282,12 @@ def test_people_of_too_many_kinds_are_refused(monkeypatch):
             ask()
 
 
-def test_what_a_joint_mechanism_is():
-    made = Alone()
-    assert made.joint
-    assert made.largest_norm == 2
-    assert type("Adds", (Alone,), {"adds_up": True})().largest_norm == 1
+def test_joint_mechanism_of_one_attribute_is_rejected():
+    attribute = Integer(0, 2, epsilon=1, per=1, mechanism=Alone())
     with pytest.raises(
         InvalidSpecError, match="mechanism 'alone' randomizes several attributes together"
     ):
-        made.channel(3, Uniform(Fraction(1)))
-    assert made.kept(3, Uniform(Fraction(1))) == Uniform(Fraction(1, 2))
+        Survey.design({"a": attribute})
 
 
 def test_a_joint_channel_that_says_only_what_it_must_goes_the_whole_way():

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from metricldp.basics.errors import CertificateError, InvalidSpecError
-from metricldp.mechanisms.levels import fall_of, from_text, highest
+from metricldp.basics.errors import CertificateError
+from metricldp.mechanisms.levels import fall_of, highest
+from metricldp_core.canonical import Entry
 from metricldp_core.exact import WORD
-from metricldp_core.levels import depths_text, levels
+from metricldp_core.levels import depths_text, levels, read_depths
 
 UNITS = ["0.001", "0.1", "0.25", "1", "3", "44", "50", "500"]
 
@@ -63,36 +64,4 @@ def test_a_unit_too_small_for_64_bits_is_refused():
 )
 def test_shapes_as_text(shape, text):
     assert depths_text(shape) == text
-    assert from_text(text, "shape 0") == from_text(list(shape), "shape 0") == shape
-
-
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        (7, "shape 3 must be digits or a list of depths, not 7"),
-        ({"0": 1}, "shape 3 must be digits or a list"),
-        ("0!1", "shape 3 holds '0!1'; depths are digits from 0 to Z, or whole numbers from 0 to"),
-        (":001!", "shape 3 holds ':001!'"),
-        (":00!1", "shape 3 holds ':00!1'"),
-        (":00:1", "shape 3 holds ':00:1'"),
-        (":001", "shape 3 holds ':001'"),
-        (":000", "shape 3 holds ':000'"),
-        ("0:", "shape 3 holds '0:'"),
-        ([0, 2.5], "shape 3 holds 2.5"),
-        ([0, -1], "shape 3 holds -1"),
-        ([0, 16_385], "shape 3 holds 16385; .* whole numbers from 0 to 16,384"),
-        ([0, "1"], "shape 3 holds '1'"),
-        ([0, 1, None, "x"], "shape 3 holds None"),
-        ([False, 1], "shape 3 holds False"),
-        ([0, ""], "shape 3 holds ''"),
-        ([0, []], "shape 3 holds "),
-        ("", "shape 3 has no depth 0"),
-        (":", "shape 3 has no depth 0"),
-        ([], "shape 3 has no depth 0"),
-        ("12", "shape 3 has no depth 0"),
-        ([5, 1], "shape 3 has no depth 0"),
-    ],
-)
-def test_what_is_no_shape_is_refused(said, why):
-    with pytest.raises(InvalidSpecError, match=why):
-        from_text(said, "shape 3")
+    assert read_depths(Entry({}, "the entry"), text) == shape

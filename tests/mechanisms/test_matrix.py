@@ -39,6 +39,7 @@ from metricldp.mechanisms import MatrixChannel, strategies
 from metricldp.mechanisms import matrix as plans
 from metricldp.mechanisms.matrix_search import optimised
 from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.stated import WORKLOADS, completed
 from metricldp.metrics import Line, Sensitive, Uniform
 from metricldp.reports import arrow
 from metricldp.reports import bytes as pack
@@ -68,21 +69,21 @@ THIRD, HALF = Fraction(1, 3), Fraction(1, 2)
 def test_one_percent_more_on_one_row_is_not_certified(rows, epsilons, metric, reach):
     rows = rows.astype(np.int64)
     honest = MatrixChannel.of(rows, epsilons, reach)
-    assert plans.broken(rows, epsilons, metric) is None
+    assert not plans._exceeds(rows, epsilons, metric)
     assert all(pair.holds for pair in prove(honest, metric))
     for row in range(len(rows)):
         more = [u * Fraction(101, 100) if k == row else u for k, u in enumerate(epsilons)]
-        assert plans.broken(rows, more, metric) is not None
+        assert plans._exceeds(rows, more, metric)
         assert not all(pair.holds for pair in prove(MatrixChannel.of(rows, more, reach), metric))
 
 
 def test_whether_a_plan_is_broken_is_decided_without_rounding():
     rows = strategies.prefix(3)[:-1].astype(np.int64)
     exact, tiny = [THIRD, THIRD], Fraction(1, 10**40)
-    assert plans.broken(rows, exact, Line(THIRD)) is None
-    assert plans.broken(rows, [THIRD, THIRD + tiny], Line(THIRD)) == (1, 2, THIRD + tiny)
-    assert plans.broken(rows, exact, Line(THIRD - tiny)) == (0, 1, THIRD)
-    assert plans.broken(rows, [THIRD - tiny] * 2, Line(THIRD)) is None
+    assert not plans._exceeds(rows, exact, Line(THIRD))
+    assert plans._exceeds(rows, [THIRD, THIRD + tiny], Line(THIRD))
+    assert plans._exceeds(rows, exact, Line(THIRD - tiny))
+    assert not plans._exceeds(rows, [THIRD - tiny] * 2, Line(THIRD))
 
 
 def test_sums_beyond_64_bits_break_no_plan_and_hide_none():
@@ -90,9 +91,9 @@ def test_sums_beyond_64_bits_break_no_plan_and_hide_none():
     rows = np.array([[1 << 15, 0], [-(1 << 15), 0]])
     epsilons = [Fraction("0.000150000000000001"), Fraction("0.000150000000000003")]
     spent = sum(epsilons) * (1 << 15)
-    assert plans.broken(rows, epsilons, Line(Fraction(1))) == (0, 1, spent)
-    assert plans.broken(rows, epsilons, Line(spent)) is None
-    assert plans.broken(rows, epsilons, Line(spent - Fraction(1, 10**30))) == (0, 1, spent)
+    assert plans._exceeds(rows, epsilons, Line(Fraction(1)))
+    assert not plans._exceeds(rows, epsilons, Line(spent))
+    assert plans._exceeds(rows, epsilons, Line(spent - Fraction(1, 10**30)))
 
 
 @pytest.mark.parametrize("at_once", [1, 4, 10, 1 << 22])
@@ -101,19 +102,17 @@ def test_a_broken_pair_is_found_in_any_block(at_once, monkeypatch):
     rows = strategies.prefix(6)[:-1].astype(np.int64)
     for place in range(5):
         more = [HALF + (k == place) * Fraction(1, 100) for k in range(5)]
-        assert plans.broken(rows, more, Line(HALF)) == (place, place + 1, HALF + Fraction(1, 100))
-    assert plans.broken(rows, [HALF] * 5, Line(HALF)) is None
+        assert plans._exceeds(rows, more, Line(HALF))
+    assert not plans._exceeds(rows, [HALF] * 5, Line(HALF))
 
 
 @pytest.mark.parametrize("u", [1e-5, 1e-6, 2e-7])
 def test_rows_with_long_blocks_are_certified(u):
     """Their noise has up to 2^23 values in a block. The largest distance allows all rows."""
-    plan = Matrix(strategy="identity", workload="given", epsilons=(u, u, u))
-    attribute = Categorical(list("abc"), epsilon=3 * u, mechanism=plan)
-    (proof,) = Survey.design({"v": attribute}).certify().proofs
-    assert proof.holds
-    assert proof.tightest.loss == pytest.approx(3 * u, rel=1e-9)
-    (channel,) = Survey.design({"v": attribute}).channels.values()
+    channel = MatrixChannel.of(np.eye(3, dtype=int), [Fraction(str(u))] * 3)
+    pairs = prove(channel, Uniform(3 * Fraction(str(u))))
+    assert all(pair.holds for pair in pairs)
+    assert pairs[0].loss == pytest.approx(3 * u, rel=1e-9)
     assert log_of(channel.distribution.ratio(0, 1)) == pytest.approx(2 * u, rel=1e-9)
 
 
@@ -127,9 +126,9 @@ def test_a_dense_plan_is_certified():
     survey = Survey.design({"v": attribute})
     assert np.abs(survey.channels["v"].entries).max() == 256
     assert survey.certify().holds
-    more = tuple(1.0001 * epsilon for epsilon in survey.mechanisms["v"].epsilons)
-    rows = plans.rows_of(survey.mechanisms["v"].strategy, 12)
-    broken = MatrixChannel.of(rows, plans.epsilons_of(more, len(rows)))
+    channel = survey.channels["v"]
+    more = [Fraction(1.0001 * noise.epsilon) for noise in channel.noises]
+    broken = MatrixChannel.of(channel.entries, more)
     assert not all(pair.holds for pair in prove(broken, survey.attributes["v"].distances))
 
 
@@ -180,11 +179,10 @@ def test_plans_are_certified_and_survive_their_files(kind, metric):
     certificate = survey.certify()
     assert certificate.holds
     settled, plan = survey.attributes["v"], survey.mechanisms["v"]
-    assert isinstance(plan.epsilons, float | tuple)
     for again in (Survey.from_toml(survey.to_toml()), Survey.from_json(survey.to_json())):
         assert again == survey
         assert again.attributes["v"].to_dict() == settled.to_dict()
-        assert again.mechanisms["v"].settings() == plan.settings()
+        assert again.mechanisms["v"] == plan
         assert again.channels["v"].distribution == survey.channels["v"].distribution
         if kind != "strong":  # with integers that are rounded to a few units
             pairs = zip(again.channels["v"].noises, survey.channels["v"].noises, strict=True)
@@ -192,25 +190,18 @@ def test_plans_are_certified_and_survive_their_files(kind, metric):
     if kind not in ("strong", "line", "real"):  # else 7 digits or 64 are what is kept
         tightest = certificate.proofs[0].tightest
         assert tightest.loss > tightest.limit.allowed * (1 - 1e-5)
-    wider = replace(settled, mechanism=replace(plan, reach=(plan.reach or 0) + 3))
+    wider = replace(settled, mechanism=replace(attribute_mechanism(attribute), reach=3))
     other = Survey.design({"v": wider, "a": attribute_a()})
     assert other.fingerprint != Survey.design({"v": settled, "a": attribute_a()}).fingerprint
 
 
+def attribute_mechanism(attribute):
+    """The mechanism as it is stated."""
+    return attribute.mechanism if isinstance(attribute.mechanism, Matrix) else Matrix()
+
+
 def attribute_a():
     return Integer(0, 9, epsilon=1, per=1)
-
-
-def test_epsilons_of_rows_that_exceed_the_metric_are_rejected():
-    def with_epsilons(epsilons):
-        plan = Matrix(strategy="prefix", epsilons=epsilons)
-        return Survey.design({"age": Integer(20, 25, epsilon=1, mechanism=plan, per=1)})
-
-    with pytest.raises(InvalidSpecError, match=r"add up to 1\.01 between 22 and 23.*allows 1;"):
-        with_epsilons([1.0, 1.0, 1.01, 1.0, 1.0])
-    with pytest.raises(InvalidSpecError, match=r"add up to 1\.0000000000000002 between.*allows 1;"):
-        with_epsilons(1.0000000000000002)
-    assert with_epsilons(0.9).certify().holds
 
 
 def test_a_ledger_adds_plans_up_like_any_mechanism():
@@ -241,7 +232,7 @@ def test_loading_a_survey_imports_no_optimiser(tmp_path):
 import sys
 from metricldp import Survey
 from metricldp.mechanisms import matrix as plans
-plans.made = plans.optimised = None
+plans.optimal_rows = plans.optimised = None
 survey = Survey.load({str(path)!r})
 assert len(survey.report({{"v": "a", "w": "b"}})) > 9
 found = [name for name in sys.modules if name.startswith("scipy")]
@@ -257,8 +248,8 @@ assert survey.certify().holds
 @pytest.mark.parametrize("workload", ["ranges", "prefixes", "values"])
 @pytest.mark.parametrize("size", [2, 3, 8, 30])
 def test_on_a_line_the_optimiser_takes_the_prefixes_too(workload, size):
-    """What `plans.made` does at once is what the optimiser finds."""
-    asked = plans.WORKLOADS[workload](size)
+    """What `plans.optimal_rows` does at once is what the optimiser finds."""
+    asked = WORKLOADS[workload](size)
     pairs = np.column_stack([np.arange(size - 1), np.arange(1, size)])
     plan = optimised(asked, pairs, np.full(size - 1, 0.5))
     noisy = np.isfinite(plan.u)
@@ -266,7 +257,9 @@ def test_on_a_line_the_optimiser_takes_the_prefixes_too(workload, size):
     steps = {tuple(np.sign(np.abs(np.diff(row)))) for row in rows}
     assert steps == {tuple(row) for row in np.eye(size - 1)}, "one step of the line changes each"
     np.testing.assert_allclose(plan.u[noisy] * np.abs(rows).max(axis=1), 0.5, rtol=1e-9)
-    assert plans.made(workload, "auto", Line(HALF), size) == ("prefix", 0.5)
+    rows, epsilons = plans.optimal_rows(workload, "auto", Line(HALF), size)
+    assert np.array_equal(rows, np.tri(size, dtype=int)[:-1])
+    assert epsilons == [0.5] * (size - 1)
 
 
 @pytest.mark.parametrize("size", [2, 3, 10])
@@ -292,9 +285,9 @@ def test_prefixes_on_a_line_are_section_3_3(size):
 @pytest.mark.parametrize(("size", "sensitive"), [(4, 1), (6, 2), (6, 5), (9, 4), (5, 5)])
 def test_the_closed_form_of_sensitive_sets_is_what_the_solver_finds(size, sensitive):
     metric = Sensitive(frozenset(range(sensitive)), Fraction(1))
-    strategy, epsilons = plans.made("values", "identity", metric, size)
-    assert strategy == "identity"
-    u = np.array([float(e) for e in plans.epsilons_of(epsilons, size)])
+    rows, epsilons = plans.optimal_rows("values", "identity", metric, size)
+    assert np.array_equal(rows, np.eye(size))
+    u = np.array(epsilons)
     pairs = np.array(list(metric.generating_pairs(size)))
     distances = np.array([float(metric.distance(*pair)) for pair in pairs])
     plan = optimised(Workload.identity(size), pairs, distances, "identity")
@@ -343,12 +336,12 @@ def test_a_workload_of_few_questions_is_completed(case, strategy):
 
 def test_only_a_workload_that_leaves_counts_open_is_completed():
     whole = Workload.from_rows([[1, 0, 0], [0, 1, 0]])  # the third is what is left
-    assert plans.completed(whole) is whole
-    assert plans.completed(Workload.prefixes(5)).rows == 5
+    assert completed(whole) is whole
+    assert completed(Workload.prefixes(5)).rows == 5
     for rows in ([[3, 0, 0]], sparse.csr_array([[3.0, 0, 0]])):
-        completed = plans.completed(Workload.from_rows(rows))
+        whole = completed(Workload.from_rows(rows))
         expected = [[3, 0, 0], [0.03, 0, 0], [0, 0.03, 0], [0, 0, 0.03]]
-        assert np.allclose(completed.rows_block(0, 9), expected)
+        assert np.allclose(whole.rows_block(0, 9), expected)
 
 
 def test_what_rows_leave_untold_is_found_by_rank():
@@ -397,22 +390,13 @@ BAD = {
         {"strategy": [[0, 1, 2, 3]]},
         "do not determine the count of 0; add rows, or leave strategy out",
     ),
-    "not sent": (
-        {"strategy": "prefix", "epsilons": [1, 0, 1]},
-        "do not determine the count of 1; send more rows, or leave epsilons out",
-    ),
-    "none sent": ({"strategy": "prefix", "epsilons": 0}, "at least one row has to be sent"),
     "nothing asked": ({"workload": [[0, 0, 0, 0]]}, "the workload is empty"),
     "too large": ({"workload": [[1e300, 0, 0, 0]]}, "holds 1e+300; use finite numbers, neither"),
     "too small": ({"workload": [[0, 1e-300, 0, 0]]}, "holds 1e-300; use finite numbers, neither"),
     "one row": ({"workload": [1, 1, 0, 0]}, "write one row as [[...]]"),
-    "epsilons": ({"strategy": "prefix", "epsilons": [1, 1]}, "give each one, 0 for a row"),
-    "negative": ({"strategy": "prefix", "epsilons": -1}, "at least 0, not -1"),
-    "text": ({"strategy": "prefix", "epsilons": "1"}, "at least 0, not '1'"),
-    "auto": ({"epsilons": 1}, "'auto' depends on more than its name"),
-    "tree": ({"strategy": "tree", "epsilons": 1}, "'tree' depends on more than its name"),
     "reach": ({"reach": -1}, "reach is a whole number from 0 to 1,073,741,824, not -1"),
-    "given": ({"workload": "given"}, "give its strategy and epsilons"),
+    "given": ({"workload": "given"}, "state the mechanism again, with its workload"),
+    "epsilons": ({"epsilons": 1}, "has no entry 'epsilons'"),
     "entry": ({"strategies": "prefix"}, "'reach'; did you mean 'strategy'?"),
     "mechanism": ({"name": "geometric", "reach": 2}, "'geometric' has no entry 'r"),
     "auto mechanism": ({"name": "auto", "reach": 2}, "'auto' has no entry 'reach'"),
@@ -669,7 +653,7 @@ def test_the_predicted_total_error_is_the_enumerated_one(mechanism, workload):
     survey = Survey.design({"v": Integer(0, 3, epsilon=0.8, mechanism=blurred_by, per=1)})
     channel = survey.channels["v"]
     own = np.array([[1, 2.5, 0, -1], [0, 0.5, 0.5, 3]])
-    rows = own if workload == "own" else plans.WORKLOADS[workload](4).rows_block(0, 10)
+    rows = own if workload == "own" else WORKLOADS[workload](4).rows_block(0, 10)
     decoded = channel.values(channel.every_report(), channel.coefficients(rows))
     totals = []
     for x in range(4):

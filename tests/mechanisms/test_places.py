@@ -197,28 +197,6 @@ def test_what_stays_the_same_for_attributes_beside_a_place():
 # What is refused
 
 
-def test_patterns_and_shapes_that_break_the_metric_are_refused():
-    """A depth that is off by more than one, wherever it is, or a ring of other lengths."""
-    sides, given = place(3, 4, **WITHIN), SURVEYS["additive, plane"]().mechanisms["east"]
-    found = {"around": given.around, "patterns": given.saved()["patterns"]}
-    for place_of in range(0, math.prod(given.around), 3):
-        digits = list(found["patterns"][0])
-        digits[place_of] = str(int(digits[place_of]) + 2)
-        patterns = ["".join(digits), *found["patterns"][1:]]
-        if "0" not in digits:
-            continue
-        with pytest.raises(InvalidSpecError, match=r"exceed the metric for values .* steps apart"):
-            blurred(sides, "additive", **{**found, "patterns": patterns})
-    with pytest.raises(InvalidSpecError, match=r"exceed the metric|do not go around"):
-        blurred(sides, "additive", **{**found, "around": [3, 4]})
-    with pytest.raises(InvalidSpecError, match="around has a whole number for each attribute"):
-        blurred(sides, "additive", **{**found, "around": [2, 100]})
-    found = SURVEYS["extremal, plane"]().mechanisms["east"].saved()
-    shapes = [found["shapes"][0], "0" * 8 + "9", *found["shapes"][2:]]
-    with pytest.raises(InvalidSpecError, match=r"shape 1 exceeds the distance of \d and \d"):
-        blurred(place(3, 3, **WITHIN), "extremal", shapes=shapes, tops=found["tops"])
-
-
 def test_a_certificate_follows_the_attributes_and_not_the_file():
     """A channel for one epsilon is not certified for a smaller one."""
     survey = SURVEYS["additive, plane"]()
@@ -240,7 +218,7 @@ def test_one_max_epsilon_for_all_attributes_together(name):
     """Opposite corners are 4 apart, and with a max_epsilon of 2 not more than that."""
     survey = blurred(place(3, 3, epsilon=1), name, "sum", max_epsilon=2)
     (block,) = survey.blocks.values()
-    grid = block.mechanism.grid
+    grid = block.grid
     assert [float(grid.distance(0, k)) for k in range(9)] == [0, 1, 2, 1, *[2] * 5]
     assert survey.certify().holds and float(block.diameter) == 2
     assert Survey.from_toml(survey.to_toml()) == survey
@@ -300,7 +278,6 @@ PLANE = {"name": "additive", "metric": "plane"}
             {**PLANE, "name": "extremal"},
             "110 cells are too many for mechanism extremal; use at most 100",
         ),
-        (place(3, 3, epsilon=1), {**PLANE, "around": [5, 5]}, "around belongs to patterns"),
         (
             place(3, 3, epsilon=1),
             {**PLANE, "max_epsilon": 0},
@@ -348,7 +325,7 @@ PLANE = {"name": "additive", "metric": "plane"}
         (place(3, 3, **WITHIN), {**PLANE, "workload": {"mean": 1}}, "of several attributes"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "rangs"}, "no workload is called 'rangs'"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "7 bars"}, "bars"),
-        (place(3, 3, **WITHIN), {**PLANE, "prior": [1] * 9}, "'additive' has no entry 'prior'"),
+        (place(3, 3, **WITHIN), {**PLANE, "prior": [1] * 9}, "for a uniform prior; leave prior out"),
         (
             place(3, 3, epsilon=1e-9),
             PLANE,

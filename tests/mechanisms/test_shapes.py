@@ -7,15 +7,19 @@ from itertools import product
 import numpy as np
 import pytest
 
+from checks import designed_channel, prove
 from metricldp import InvalidSpecError
-from metricldp.mechanisms import additive as shaped
+from metricldp.mechanisms import additive_search as shaped
 from metricldp.mechanisms import search_kernels as kernels
-from metricldp.mechanisms.additive import ShapedNoise
+from metricldp.mechanisms.additive import AdditiveNoise
+from metricldp.mechanisms.additive_channel import Shaped
+from metricldp.mechanisms.base import Problem
 from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.conformance import check_channel
-from metricldp.mechanisms.extremal import Designed, Tents
-from metricldp.mechanisms.matrix import completed, workload_of
+from metricldp.mechanisms.effort import Effort
+from metricldp.mechanisms.extremal import ExtremalMechanism, TightConstraints
 from metricldp.mechanisms.shapes import best_mixture
+from metricldp.mechanisms.stated import completed, workload_of
 from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Line, Sensitive, Uniform, tightened
 from metricldp.metrics.window import Bent, Window
@@ -106,7 +110,7 @@ def test_designed_is_the_best_of_all_shapes_on_a_grid(size, epsilon, index):
     check_against_program(size, epsilon, metrics(size, epsilon)[index])
 
 
-@pytest.mark.parametrize("mechanism", [ShapedNoise(), Designed()])
+@pytest.mark.parametrize("mechanism", [AdditiveNoise(), ExtremalMechanism()])
 def test_they_conform_on_windows_and_caps(mechanism):
     kinds = [lambda e: Window(e, 2), lambda e: Window(e, 2, Fraction(3, 2) * e)]
     found = check_channel(mechanism, sizes=(3, 5), epsilons=(0.3, 2.0), metrics=kinds)
@@ -115,12 +119,12 @@ def test_they_conform_on_windows_and_caps(mechanism):
 
 def test_tents_conform_where_they_exist():
     kinds = [Line, Uniform, lambda e: Bent(e, cap=2 * e)]
-    found = check_channel(Tents(), sizes=(2, 3, 5), epsilons=(0.3, 2.0), metrics=kinds)
+    found = check_channel(TightConstraints(), sizes=(2, 3, 5), epsilons=(0.3, 2.0), metrics=kinds)
     assert found.holds, str(found)
     with pytest.raises(
         InvalidSpecError, match="the weight of 2 would be negative under this metric"
     ):
-        Tents().settled(5, Window(Fraction(1, 10), 2))
+        designed_channel(TightConstraints(), 5, Window(Fraction(1, 10), 2))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +136,7 @@ def test_tents_conform_where_they_exist():
     ],
 )
 def test_known_errors_of_tents(size, metric, variance):
-    channel = Tents().settled(size, metric).channel(size, metric)
+    channel = designed_channel(TightConstraints(), size, metric, ordered=False)
     assert channel.mean_range_variance() == pytest.approx(variance, rel=2e-3)
 
 
@@ -147,7 +151,7 @@ KNOWN = [
 
 @pytest.mark.parametrize(("size", "metric", "variance"), KNOWN)
 def test_known_errors_of_designed_channels(size, metric, variance):
-    channel = Designed().settled(size, metric, ordered=True).channel(size, metric)
+    channel = designed_channel(ExtremalMechanism(), size, metric)
     assert channel.mean_range_variance() <= 1.005 * variance
     assert channel.bits <= 16
 
@@ -163,7 +167,7 @@ def test_known_errors_of_designed_channels(size, metric, variance):
     ],
 )
 def test_known_errors_of_large_designed_channels(size, metric, variance):
-    channel = Designed().settled(size, metric, ordered=True).channel(size, metric)
+    channel = designed_channel(ExtremalMechanism(), size, metric)
     assert channel.mean_range_variance() <= 1.03 * variance
 
 
@@ -176,7 +180,7 @@ def test_known_errors_of_large_designed_channels(size, metric, variance):
     ],
 )
 def test_known_errors_of_shaped_noise(size, metric, most):
-    channel = ShapedNoise().settled(size, metric, ordered=True).channel(size, metric)
+    channel = designed_channel(AdditiveNoise(), size, metric)
     assert channel.patterns <= 8
     assert channel.mean_range_variance() <= most
 
@@ -189,7 +193,9 @@ def test_a_search_with_costly_moves_ends_early(monkeypatch):
     for work in (0, 3_000, 30_000):
         monkeypatch.setattr(shaped, "MOST_WORK", work or 1)
         heights, objective = shaped.searched(gram, steps, 14, 2)
-        assert shaped.too_far(tuple(map(tuple, heights)), steps.apart) is None
+        depths = tuple(tuple((row.max() - row).tolist()) for row in heights)
+        channel = Shaped.of(size, depths, steps.unit)
+        assert all(pair.holds for pair in prove(channel, metric))
         found.append(objective)
     assert found[0] > 1.02 * found[1] > 1.02 * found[2]
 
@@ -237,62 +243,31 @@ def test_what_does_not_fit_counts_as_work():
     assert np.array_equal(heights, before)
 
 
-def test_broken_files_are_refused():
-    size, metric = 12, Window(Fraction(1), 3)
-    shaped = ShapedNoise().settled(size, metric, ordered=True)
-    first, *rest = shaped.patterns
-    lowest = first.index(0)
-    deeper = (*first[:lowest], *first[lowest:])
-    steep = tuple(depth + 2 * (at == lowest - 1) for at, depth in enumerate(deeper))
-    with pytest.raises(InvalidSpecError, match="exceed the metric for values 1 steps apart"):
-        replace(shaped, patterns=[list(steep), *map(list, rest)]).channel(size, metric)
-    with pytest.raises(InvalidSpecError, match="patterns are a list of 1, 2, 4, 8 or 16"):
-        replace(shaped, patterns=[list(first)] * 3).channel(size, metric)
-    with pytest.raises(
-        InvalidSpecError, match="pattern 0 has 5 depths; all have as many, at least 12"
-    ):
-        replace(shaped, patterns=["00112"]).channel(size, metric)
-    with pytest.raises(
-        InvalidSpecError, match="pattern 0 holds '0!1'; depths are digits from 0 to Z"
-    ):
-        replace(shaped, patterns=["0!1"]).channel(size, metric)
+def test_additive_noise_needs_a_metric_of_the_difference():
     with pytest.raises(
         InvalidSpecError, match="additive noise needs a metric that depends on the distance"
     ):
-        ShapedNoise().settled(5, Sensitive(frozenset([1]), Fraction(1)))
+        designed_channel(AdditiveNoise(), 5, Sensitive(frozenset([1]), Fraction(1)))
 
 
-@pytest.mark.parametrize("mechanism", [ShapedNoise(), Designed()])
-def test_a_saved_workload_is_a_name(mechanism):
-    """Beside what was found for it nothing else is kept of it, and nothing else is let in."""
+@pytest.mark.parametrize("mechanism", [AdditiveNoise(), ExtremalMechanism()])
+def test_a_workload_is_stated_by_its_name_after_the_design(mechanism):
     size, metric = 5, Window(Fraction(1), 2)
-    settled = mechanism.settled(size, metric, ordered=True)
+    problem = Problem.single(size, metric, ordered=True)
+    distribution = mechanism.design(problem)
 
     def again(workload):
-        return replace(settled, workload=workload).settled(size, metric).saved().get("workload")
+        return replace(mechanism, workload=workload).resolved(problem, distribution).workload
 
-    for workload in ("ranges", "prefixes", "given", None):
+    for workload in ("ranges", "prefixes", "given"):
         assert again(workload) == workload
+    assert again(None) == "ranges"
     assert again([[1, 0, 1, 0, 1]]) == again(Workload.from_rows([[1, 0, 1, 0, 1]])) == "given"
-    for wrong in (2**53 + 1, "nonsense", {"a": 1}, [1], [["x"]], [[1, 0]]):
+    for wrong in (2**53 + 1, "nonsense", [1], [["x"]], [[1, 0]]):
         with pytest.raises(InvalidSpecError, match=r"workload|rows"):
             again(wrong)
-
-
-def test_tops_that_break_the_promise_or_the_sum_are_refused():
-    size, metric = 6, Window(Fraction(1), 2)
-    designed = Designed().settled(size, metric, ordered=True)
-    designed.channel(size, metric)
-    for sign in (1, -1):  # a weight off by one part in 2^20
-        tops = [int(top, 16) for top in designed.tops]
-        largest = tops.index(max(tops))
-        tops[largest] += sign * (tops[largest] >> 20)
-        with pytest.raises(InvalidSpecError, match="tops of the shapes"):
-            replace(designed, tops=[f"{top:016x}" for top in tops]).channel(size, metric)
-    flat = designed.shapes[0]
-    steep = tuple(3 * depth for depth in flat) if max(flat) else (0, 3, 0, 0, 0, 0)
-    with pytest.raises(InvalidSpecError, match=r"shape 0 exceeds the distance of \d and \d"):
-        replace(designed, shapes=(steep, *designed.shapes[1:])).channel(size, metric)
+    with pytest.raises(InvalidSpecError, match="state the mechanism again, with its workload"):
+        replace(mechanism, workload="given").design(problem)
 
 
 SKEWED = (8.0, 4.0, 2.0, 1.0, 0.0)
@@ -301,9 +276,12 @@ SKEWED = (8.0, 4.0, 2.0, 1.0, 0.0)
 def test_a_design_for_a_prior_is_the_best_for_it():
     """Against the program, with errors enumerated from the integers in use."""
     size, metric = 5, Window(Fraction(1), 2)
-    for name, mechanism in (("ranges", Designed), ("mean", Designed), ("2 bars", ShapedNoise)):
-        settled = mechanism(name, SKEWED).settled(size, metric)
-        channel = settled.channel(size, metric)
+    for name, mechanism in (
+        ("ranges", ExtremalMechanism),
+        ("mean", ExtremalMechanism),
+        ("2 bars", AdditiveNoise),
+    ):
+        channel = designed_channel(mechanism(name, SKEWED), size, metric, ordered=False)
         asked = workload_of(name, size)
         squares = channel.moment(np.array(list(asked))) @ SKEWED / sum(SKEWED)
         assert channel.mean_square(asked.gram(), SKEWED) == pytest.approx(squares.sum())
@@ -312,7 +290,7 @@ def test_a_design_for_a_prior_is_the_best_for_it():
         gram = completed(asked).gram()
         apart = np.asarray(metric.whole(size), dtype=np.int64)
         least = by_semidefinite_program(apart, float(metric.step), gram, SKEWED)
-        most = least * (2 if mechanism is ShapedNoise else 1.003)  # bars fit no ring
+        most = least * (2 if mechanism is AdditiveNoise else 1.003)  # bars fit no ring
         assert (1 - 1e-6) * least <= channel.mean_square(gram, SKEWED) <= most
 
 
@@ -321,7 +299,7 @@ def test_a_wide_window_costs_no_more_than_all_pairs_alike(width, around):
     """That keeps more than the window; a search that did not know of it had up to a tenth more."""
     epsilon = Fraction(1)
     errors = [
-        ShapedNoise().settled(32, metric, ordered=True).channel(32, metric).mean_range_variance()
+        designed_channel(AdditiveNoise(), 32, metric).mean_range_variance()
         for metric in (Window(epsilon, width, around=around), Uniform(epsilon))
     ]
     assert errors[0] <= errors[1] * (1 + 1e-9)
@@ -331,9 +309,8 @@ def test_shaped_noise_decodes_for_its_prior():
     """Its closed form is the mean square of its decoders, enumerated, and no decoder has less."""
     size, metric = 6, Window(Fraction(1), 2)
     prior = (5.0, 1.0, 0.0, 2.0, 1.0, 0.5)
-    found = ShapedNoise(prior=prior).settled(size, metric, ordered=True)
-    even = replace(found, prior=None).channel(size, metric)
-    channel = found.channel(size, metric)
+    channel = designed_channel(AdditiveNoise(prior=prior), size, metric)
+    even = replace(channel, prior=None)
     gram = Workload.all_ranges(size).gram()
     by_hand = Channel.mean_square(channel, gram, np.array(prior))
     assert channel.mean_square(gram, np.array(prior)) == pytest.approx(by_hand, rel=1e-12)
@@ -359,15 +336,29 @@ def test_shaped_noise_decodes_for_its_prior():
 )
 def test_wishes_that_cannot_be(wishes, message):
     with pytest.raises(InvalidSpecError, match=message):
-        Designed(**wishes).settled(5, Window(Fraction(1), 2), ordered=True)
+        designed_channel(ExtremalMechanism(**wishes), 5, Window(Fraction(1), 2))
 
 
-def test_a_saved_design_is_loaded_as_it_was():
-    size, metric = 9, Window(Fraction(1), 2, Fraction(3))
-    prior = tuple(range(9))
-    for mechanism in (ShapedNoise(), Designed(), Designed(prior=prior, seconds=5, gap=0.1)):
-        settled = mechanism.settled(size, metric, ordered=True)
-        again = type(settled)().with_saved(settled.saved())
-        assert again.channel(size, metric) == settled.channel(size, metric)
-        assert again.settled(size, metric) == settled
-        assert "seconds" not in settled.saved() and "gap" not in settled.saved()
+def test_options_of_the_search_are_not_stated_after_the_design():
+    problem = Problem.single(9, Window(Fraction(1), 2, Fraction(3)), ordered=True)
+    mechanism = ExtremalMechanism(prior=tuple(range(9)), seconds=5, gap=0.1)
+    distribution = mechanism.design(problem)
+    resolved = mechanism.resolved(problem, distribution)
+    assert resolved.to_dict() == {
+        "name": "extremal",
+        "workload": "ranges",
+        "prior": [float(k) for k in range(9)],
+    }
+    assert resolved.resolved(problem, distribution) == resolved
+
+
+def test_equal_efforts_give_equal_distributions_and_others_may_not():
+    problem = Problem.single(40, Window(Fraction(1), 4), ordered=True)
+    little = AdditiveNoise().design(problem, Effort(scale=0.01))
+    assert little == AdditiveNoise().design(problem, Effort(scale=0.01))
+    assert little != AdditiveNoise().design(problem)
+    assert AdditiveNoise().design(problem, Effort(seed=2)) != AdditiveNoise().design(problem)
+    shares = []
+    problem = Problem.single(9, Window(Fraction(1), 2), ordered=True, workload=[[1, 2, 3] * 3])
+    ExtremalMechanism().design(problem, Effort(seconds=1e-6), shares.append)
+    assert shares and 0 <= min(shares) <= max(shares) <= 1

@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from metricldp.mechanisms.stored import channel_of
 
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.mechanisms import (
@@ -19,6 +18,7 @@ from metricldp.mechanisms import (
     UnaryChannel,
 )
 from metricldp.mechanisms.additive_channel import Shaped
+from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.lazy import Lazy
 from metricldp.mechanisms.memoised_channel import Memoised
 from metricldp.mechanisms.mixture import Mixture

@@ -310,7 +310,7 @@ def test_groups_are_designed_again():
     limited = {("x", "y"): {"name": "additive", "metric": "plane", "max_epsilon": 2}}
     survey = Survey.design(SurveySpec(grid, joint=limited))
     place = search.with_epsilon(survey, ["x", "y"], 1.5)
-    assert place.blocks["x+y"].mechanism.saved()["max_epsilon"] == 3
+    assert place.blocks["x+y"].group.max_epsilon == 3
 
 
 def test_optional_attributes():

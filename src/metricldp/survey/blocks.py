@@ -88,9 +88,10 @@ class Group:
         data = self.mechanism.to_dict()
         if not self.mechanism.groups:
             return data
-        options = {"name": data} if isinstance(data, str) else data
-        limit = {} if self.max_epsilon is None else {"max_epsilon": self.max_epsilon}
-        return {**options, "metric": self.metric, **limit}
+        stated: dict[str, Any] = {"name": self.mechanism.name, "metric": self.metric}
+        if self.max_epsilon is not None:
+            stated["max_epsilon"] = self.max_epsilon
+        return stated if isinstance(data, str) else stated | data
 
     def problem(self, attributes: Mapping[str, Attribute], share: Fraction) -> Problem:
         """The problem on cells, with distances times a share."""
