@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import given_numbers
 from checks import assert_counts
 from metricldp import (
     Categorical,
@@ -14,8 +15,6 @@ from metricldp import (
     Ordinal,
     QueryError,
     Randomness,
-    Survey,
-    SurveySpec,
 )
 from metricldp.mechanisms.channel import ranges_gram
 from metricldp.mechanisms.joint_cells import REPORT, Cells
@@ -45,7 +44,7 @@ def added(metric, around, *patterns):
 
 
 def survey_of(mechanism, names="xy", **attributes):
-    return Survey.design(SurveySpec(attributes, joint={tuple(names): mechanism}))
+    return given_numbers.design(attributes, {tuple(names): mechanism})
 
 
 SURVEYS = [

@@ -54,7 +54,6 @@ def test_a_unit_too_small_for_64_bits_is_refused():
 @pytest.mark.parametrize(
     ("shape", "text"),
     [
-        ((0,), "0"),
         ((1, 0, 10, 35, 36, 61), "10azAZ"),
         ((0, 62, 61, 5), ":00100Z05"),
         ((0, 3843, 62 * 7 + 1, 1), ":00ZZ7101"),

@@ -325,7 +325,11 @@ PLANE = {"name": "additive", "metric": "plane"}
         (place(3, 3, **WITHIN), {**PLANE, "workload": {"mean": 1}}, "of several attributes"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "rangs"}, "no workload is called 'rangs'"),
         (place(3, 3, **WITHIN), {**PLANE, "workload": "7 bars"}, "bars"),
-        (place(3, 3, **WITHIN), {**PLANE, "prior": [1] * 9}, "for a uniform prior; leave prior out"),
+        (
+            place(3, 3, **WITHIN),
+            {**PLANE, "prior": [1] * 9},
+            "a uniform prior; leave prior",
+        ),
         (
             place(3, 3, epsilon=1e-9),
             PLANE,

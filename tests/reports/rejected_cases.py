@@ -9,6 +9,7 @@ import json
 
 import pytest
 
+import given_numbers
 from metricldp import (
     Categorical,
     Continuous,
@@ -18,7 +19,6 @@ from metricldp import (
     Ordinal,
     SensitiveSet,
     Survey,
-    SurveySpec,
     Weight,
 )
 from metricldp.basics.errors import InvalidSpecError
@@ -87,8 +87,8 @@ def _designed():
         "within": {"x": Integer(0, 9, epsilon=1, within=3, max_epsilon=2.5, **response)},
         "quarter": {"x": Integer(0, 4, epsilon=0.25, per=1, **geometric)},
     }
-    found = {name: Survey.design(attributes) for name, attributes in designed.items()}
-    found["group"] = Survey.design(SurveySpec(place, joint={("x", "y"): together}))
+    found = {name: given_numbers.design(attributes) for name, attributes in designed.items()}
+    found["group"] = given_numbers.design(place, {("x", "y"): together})
     return found
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import rejected_cases
 
+import given_numbers
 from metricldp import (
     Categorical,
     Continuous,
@@ -29,7 +30,6 @@ from metricldp import (
     Survey,
     SurveySpec,
     Tree,
-    Unary,
     Weight,
 )
 from metricldp_core import distributions, metrics, values
@@ -120,7 +120,7 @@ def near(manifest, seed):
 
 
 def case(**attributes):
-    return Case.of(Survey.design(attributes))
+    return Case.of(given_numbers.design(attributes))
 
 
 def around(attribute, count):
@@ -202,25 +202,38 @@ def unary():
     for metric, epsilon in product(METRICS, (0.5, 2)):
         found = case(x=Categorical(FIVE, epsilon=epsilon, metric=metric, mechanism="unary"))
         yield found.reports([{"x": FIVE[k % 5]} for k in range(8)])
-    bits = Unary(bits=[[0.75, 0.25]] * 40 + [[0.5, 0.5]] * 2 + [[0.25, 0.75]] * 38)
+    bits = {
+        "name": "unary",
+        "bits": [[0.75, 0.25]] * 40 + [[0.5, 0.5]] * 2 + [[0.25, 0.75]] * 38,
+    }
     found = case(x=names(80, epsilon=2, mechanism=bits))
     yield found.reports(around(found.survey.attributes["x"], 4))
+
+
+def plan(workload, strategy, epsilons, **more):
+    return {
+        "name": "matrix",
+        "workload": workload,
+        "strategy": strategy,
+        "epsilons": epsilons,
+        **more,
+    }
 
 
 def matrix():
     plans = [
         Matrix(workload="ranges", strategy="prefix"),
-        Matrix(workload="ranges", strategy="hierarchy", epsilons=0.25),
-        Matrix(workload="values", strategy="haar", epsilons=0.25, reach=3),
-        Matrix(workload="prefixes", strategy="identity", epsilons=0.5, reach=0),
-        Matrix(
-            workload="values",
-            strategy=[[3, -2, 0, 1, 5], [0, 0, 1, 1, 2], [1, 0, 0, 0, 0], [0, 1, 0, 1, 0]],
-            epsilons=[0.05, 0.1, 0.25, 0.125],
+        plan("ranges", "hierarchy", 0.25),
+        plan("values", "haar", 0.25, reach=3),
+        plan("prefixes", "identity", 0.5, reach=0),
+        plan(
+            "values",
+            [[3, -2, 0, 1, 5], [0, 0, 1, 1, 2], [1, 0, 0, 0, 0], [0, 1, 0, 1, 0]],
+            [0.05, 0.1, 0.25, 0.125],
         ),
     ]
-    for plan in plans:
-        found = case(x=Integer(10, 14, epsilon=1, mechanism=plan, per=1))
+    for each in plans:
+        found = case(x=Integer(10, 14, epsilon=1, mechanism=each, per=1))
         yield found.reports(around(found.survey.attributes["x"], 8))
     wide = Matrix(workload="ranges", strategy="prefix", reach=2)
     found = case(x=Integer(0, 63, epsilon=0.5, mechanism=wide, per=1))
@@ -401,7 +414,7 @@ def groups():
             name: attribute if name in together or name == "z" else again_alone(attribute)
             for name, attribute in described.items()
         }
-        survey = Survey.design(SurveySpec(attributes, joint={together: how}, metric=norm))
+        survey = given_numbers.design(attributes, {together: how}, norm)
         each = [[a.values_at(k)[0] for k in range(a.size)] for a in attributes.values()]
         responses = [dict(zip(attributes, one, strict=True)) for one in product(*each)]
         yield Case.of(survey).reports(responses)
