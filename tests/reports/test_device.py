@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from checks import MECHANISMS, assert_counts, exact_law, key, law_of
+from checks import MECHANISMS, assert_counts, designed_channel, exact_law, key, law_of
 from metricldp import (
     Categorical,
     CertificateError,
@@ -253,7 +253,7 @@ def check_draws(channel, draw=None, *, n=40_000, seed=11):
 def test_draws_have_the_probabilities_of_the_integers(name, epsilon):
     metric = (Uniform if name in ("randomized-response", "unary") else Line)(epsilon)
     if name == "matrix":
-        check_draws(Matrix(strategy="prefix", reach=1).channel(3, metric))
+        check_draws(designed_channel(Matrix(strategy="prefix", reach=1), 3, metric))
     elif name == "prefix":
         check_draws(Prefix.for_epsilon(3, epsilon, reach=1))
     elif name == "histogram-sum":

@@ -107,6 +107,11 @@ class Matrix(Mechanism):
 
 def _checked_strategy(strategy: Any, size: int) -> str | Rows:
     """A name, or rows of whole numbers over so many positions."""
+    if isinstance(strategy, str) and strategy == GIVEN:
+        raise InvalidSpecError(
+            "matrix was designed with rows that the survey file does not name; state the mechanism "
+            "again, with its strategy"
+        )
     if isinstance(strategy, str):
         known = ("auto", *strategies.NAMES)
         if strategy in known or strategies.plain(strategy, size) is not None:

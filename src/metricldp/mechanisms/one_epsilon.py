@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from metricldp.mechanisms.base import ANY_TWO, EpsilonMechanism, Mechanism
@@ -9,13 +11,19 @@ from metricldp.mechanisms.geometric import Geometric
 from metricldp.mechanisms.randomized_response import Response
 from metricldp.mechanisms.threshold import Threshold
 from metricldp.mechanisms.threshold_paper import ThresholdDummy, ThresholdPaper
+from metricldp_core.distributions import Distribution
 
 _PAPER = "Xiang et al. 2020"
 
 
 def made_by(channel: Any) -> Any:
     """The function from a size and an epsilon to the distribution of a channel."""
-    return lambda size, epsilon: channel.for_epsilon(size, epsilon).distribution
+    return partial(_distribution, channel)
+
+
+def _distribution(channel: Any, size: int, epsilon: Fraction) -> Distribution:
+    made: Distribution = channel.for_epsilon(size, epsilon).distribution
+    return made
 
 
 def _on_line(

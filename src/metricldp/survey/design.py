@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from metricldp.attributes.base import Attribute
+from metricldp.basics.checks import positive
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.mechanisms import registry
 from metricldp.mechanisms.auto import choose
@@ -17,7 +18,7 @@ from metricldp.mechanisms.bins import with_best_bins
 from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.channels import channel_of, threshold_name
 from metricldp.mechanisms.effort import Effort
-from metricldp.mechanisms.memoised import first_mechanism
+from metricldp.mechanisms.memoised import MemoisedResponse, first_mechanism
 from metricldp.mechanisms.shapes import BestMixture
 from metricldp.metrics import Metric
 from metricldp_core import distributions as core
@@ -166,11 +167,10 @@ def resolved(
                 "leave it out"
             )
     check_kind(mechanism, distribution, problem.sizes)
-    mechanism = mechanism.resolved(problem, distribution)
-    if isinstance(distribution, core.Memoised):
-        first = first_mechanism(getattr(mechanism, "first", None))
-        check_kind(first, distribution.first, problem.sizes)
-    return mechanism
+    if isinstance(mechanism, MemoisedResponse) and isinstance(distribution, core.Memoised):
+        check_kind(first_mechanism(mechanism.first), distribution.first, problem.sizes)
+        positive("each", mechanism.each)
+    return mechanism.resolved(problem, distribution)
 
 
 def check_kind(mechanism: Mechanism, stored: Distribution, sizes: tuple[int, ...]) -> None:

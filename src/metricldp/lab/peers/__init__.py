@@ -6,6 +6,8 @@ They come in as plug-ins: the entry points of this package name the objects belo
 from __future__ import annotations
 
 import re
+from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 from metricldp.basics.errors import InvalidSpecError
@@ -24,6 +26,7 @@ from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 from metricldp.lab.peers.waves import SquareWave
 from metricldp.mechanisms.base import ANY_TWO, EpsilonMechanism
 from metricldp.mechanisms.one_epsilon import made_by
+from metricldp_core.distributions import Distribution
 
 _WANG, _CORMODE = "Wang et al. 2017", "Cormode et al. 2019"
 
@@ -70,6 +73,11 @@ PREFIX = EpsilonMechanism(
 )
 
 
+def _distribution(channel: Any, branching: int, size: int, epsilon: Fraction) -> Distribution:
+    made: Distribution = channel.branched(branching, size, epsilon).distribution
+    return made
+
+
 class Hierarchies:
     """The family hierarchy-B, hierarchy-B-plain and hierarchy-B-unary, for any branching B."""
 
@@ -91,7 +99,7 @@ class Hierarchies:
         branching = int(found[1])
         return EpsilonMechanism(
             name,
-            lambda size, epsilon: channel.branched(branching, size, epsilon).distribution,
+            partial(_distribution, channel, branching),
             ANY_TWO,
             f"hierarchy of {branching}{',' if found[2] else ''} {told}",
             _CORMODE,
