@@ -696,16 +696,16 @@ def test_auto_takes_the_smaller_mean_variance_of_frequencies():
 
 
 def test_auto_prefers_what_is_simple_and_short():
-    assert choose(4, Uniform(Fraction(1))).name == "randomized-response"
-    assert choose(8, Uniform(Fraction(1))).name == "additive"
-    assert choose(100, Uniform(Fraction(1))).name == "additive"
+    assert chosen(4, Uniform(Fraction(1))).name == "randomized-response"
+    assert chosen(8, Uniform(Fraction(1))).name == "additive"
+    assert chosen(100, Uniform(Fraction(1))).name == "additive"
     assert chosen(100, star(1, 100)).name == "unary"
-    assert choose(100, Uniform(Fraction(6))).name == "randomized-response"
-    assert choose(257, Uniform(Fraction(1))).name == "additive"
-    assert choose(5000, Uniform(Fraction(1))).name == "randomized-response"
-    assert choose(100, Line(Fraction(1))).name == "geometric"
-    assert choose(100, Line(Fraction(1, 5))).name == "additive"
-    assert choose(4096, Line(Fraction(1, 5))).name == "geometric"
+    assert chosen(100, Uniform(Fraction(6))).name == "randomized-response"
+    assert chosen(257, Uniform(Fraction(1))).name == "additive"
+    assert chosen(5000, Uniform(Fraction(1))).name == "randomized-response"
+    assert chosen(100, Line(Fraction(1))).name == "geometric"
+    assert chosen(100, Line(Fraction(1, 5))).name == "additive"
+    assert chosen(4096, Line(Fraction(1, 5))).name == "geometric"
     assert chosen(257, star(1, 257)).name == "randomized-response"
     assert chosen(300, star(1, 300), ordered=True).name != "unary"
 
