@@ -20,7 +20,7 @@ SLACK = 25
 
 BUDGETS = {
     # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
-    "src/metricldp": (185, 203, ""),
+    "src/metricldp": (200, 203, ""),
     "src/metricldp/answers": (6_383, 7_564, ""),
     "src/metricldp/attributes": (
         1_411,
@@ -35,7 +35,7 @@ BUDGETS = {
     "src/metricldp/cli": (1_166, 1_900, ""),
     "src/metricldp/collector": (2_103, 2_206, ""),
     "src/metricldp/collector/page": (1_244, 1_450, ""),
-    "src/metricldp/mechanisms": (5_983, 6_472, ""),
+    "src/metricldp/mechanisms": (5_550, 6_472, ""),
     "src/metricldp/estimate": (
         1_377,
         0,
@@ -44,9 +44,9 @@ BUDGETS = {
     ),
     "src/metricldp/lab": (1_163, 2_260, ""),
     "src/metricldp/lab/audit": (1_215, 1_227, ""),
-    "src/metricldp/lab/peers": (1_875, 1_898, ""),
-    "src/metricldp/metrics": (969, 1_019, ""),
-    "src/metricldp/planning": (1_270, 1_600, ""),
+    "src/metricldp/lab/peers": (1_885, 1_898, ""),
+    "src/metricldp/metrics": (1_015, 1_019, ""),
+    "src/metricldp/planning": (1_280, 1_600, ""),
     "src/metricldp/plot": (838, 1_130, ""),
     "src/metricldp/reports": (
         1_152,
@@ -57,9 +57,9 @@ BUDGETS = {
     "src/metricldp/store": (1_590, 2_115, ""),
     "src/metricldp/store/engines": (392, 594, ""),
     "src/metricldp/survey": (
-        1_611,
+        1_770,
         1_021,
-        "explanations moved here from app; specs, and the words of format 2; labels of responses; "
+        "explanations moved here from app; groups moved here from mechanisms; specs, and the words of format 2; labels of responses; "
         "explain excepts reports from one memory",
     ),
     "src/metricldp_core": (
@@ -71,9 +71,9 @@ BUDGETS = {
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (34_300, 36_843, ""),
+    "src": (34_080, 36_843, ""),
     "tests": (
-        47_841,
+        47_800,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names, "
         "labels of responses, groups of fits and pools, pages of the guide, wrong inputs, values "

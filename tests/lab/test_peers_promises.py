@@ -57,8 +57,9 @@ def test_far_from_the_ends_condensed_tells_half_of_its_epsilon():
 class Doubled(Condensed):
     """Without the half: more than the distance is told."""
 
-    def channel(self, size, metric, *, label=str):
-        return super().channel(size, metric.scaled(Fraction(5, 2)), label=label)
+    def distribution(self, problem, effort):
+        wider = replace(problem, metric=problem.metric.scaled(Fraction(5, 2)))
+        return super().distribution(wider, effort)
 
 
 def test_broken_condensed_is_refused():
