@@ -59,7 +59,8 @@ BUDGETS = {
     "src/metricldp/survey": (
         1_770,
         1_021,
-        "explanations moved here from app; groups moved here from mechanisms; specs, and the words of format 2; labels of responses; "
+        "explanations moved here from app, groups from mechanisms; specs; the words of format 2; "
+        "labels of responses; "
         "explain excepts reports from one memory",
     ),
     "src/metricldp_core": (
