@@ -8,6 +8,7 @@ import pytest
 from metricldp import Categorical, Integer, InvalidSpecError, Lp, Survey, SurveySpec, Weight
 from metricldp.answers import partition
 from metricldp.mechanisms import torus
+from metricldp.survey.blocks import distributions_of
 
 
 def side(epsilon, size=3):
@@ -77,9 +78,9 @@ def test_large_blocks_are_tried_briefly_where_there_are_several(monkeypatch, set
     assert shares[-1] == 1
     assert shares == sorted(shares)
     value, block, names = judged[0]
-    survey = Survey.design(
-        SurveySpec({name: SMALL[name] for name in block.names}, joint={block.names: block.group})
-    )
+    described = {name: SMALL[name] for name in block.names}
+    stored = distributions_of([block])
+    survey = Survey.fixed(described, joint={block.names: block.group}, stored=stored)
     inside = (5 / 9) ** len(names)  # ranges of three values hold so many of them
     assert mean_variance(survey, sorted(names)) == pytest.approx(value - inside, rel=1e-9)
 
