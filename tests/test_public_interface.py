@@ -88,7 +88,8 @@ EXTRA_OF_EVERY_ATTRIBUTE = """
 EXTRA_MEMBERS = {
     "Survey": """
         asked block_of blocks channels client_manifest fields fixed from_dict from_json from_toml
-        kept mechanisms metric parts report_bits share stated tabled to_dict to_json to_toml
+        distributions mechanisms metric one_report parts problems proved_metric report_bits searches
+        share stated tabled to_dict to_json to_toml
     """,
     "SurveySpec": "comments from_dict metric to_dict together",
     "Tally": """
