@@ -37,7 +37,7 @@ def chances(channel: Channel) -> Floats:
         np.fill_diagonal(found, [word / WORD for word in channel.own])
         return found
     assert isinstance(channel, IntegerChannel)
-    law = np.maximum(channel.mean(np.eye(channel.outputs)).T, 0.0)
+    law = np.maximum(channel.moments.mean(np.eye(channel.outputs)).T, 0.0)
     return law / law.sum(axis=1, keepdims=True)
 
 

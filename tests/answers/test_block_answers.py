@@ -486,7 +486,7 @@ def test_many_attributes_are_predicted():
     }
     survey = Survey.design(kinds)
     where = {f"x{k}": "p" for k in range(55)}
-    one = survey.channels["x0"].moment(np.array([1.0, 0.0])).mean()
+    one = survey.channels["x0"].moments.second_moment(np.array([1.0, 0.0])).mean()
     expected = math.sqrt(one**55 - 0.5**55)
     assert survey.expected_error(where, prior="uniform", n=1).stderr == pytest.approx(
         expected, rel=1e-9

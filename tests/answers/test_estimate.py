@@ -378,14 +378,14 @@ def test_threshold_over_geometric_in_closed_form(size, epsilon, written):
             for name in ("threshold", "geometric")
         }
     )
-    ratio = survey.channels["threshold"].mean_range_variance()
-    ratio /= survey.channels["geometric"].mean_range_variance()
+    ratio = survey.channels["threshold"].moments.mean_range_variance()
+    ratio /= survey.channels["geometric"].moments.mean_range_variance()
     _two_digits(ratio, written)
     better = "geometric" if ratio >= 1 else "threshold"
     taken = Survey.design({"v": Integer(0, size - 1, epsilon=epsilon, per=1)})
     if taken.mechanisms["v"].name != better:
-        least = survey.channels[better].mean_range_variance()
-        assert taken.channels["v"].mean_range_variance() < 0.99 * least
+        least = survey.channels[better].moments.mean_range_variance()
+        assert taken.channels["v"].moments.mean_range_variance() < 0.99 * least
 
 
 @pytest.mark.parametrize(("size", "epsilon", "written"), [r for r in RATIOS if r[0] <= 64])
@@ -407,7 +407,7 @@ def test_mean_over_all_ranges_is_the_mean_of_the_predicted_errors(mechanism, siz
         survey.expected_error({"v": ends}, n=1, prior="uniform").stderr ** 2
         for ends in _all_ranges(size)
     ]
-    closed = survey.channels["v"].mean_range_variance()
+    closed = survey.channels["v"].moments.mean_range_variance()
     assert closed == pytest.approx(np.mean(each), rel=1e-10)
 
 

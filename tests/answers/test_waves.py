@@ -261,7 +261,7 @@ def test_why_memoised_waves_are_refused():
     inside = np.isin(np.arange(21), range(3, 9)).astype(float)
 
     def counts(reports):
-        decoder = channel.coefficients(inside[None])[0]
+        decoder = channel.moments.coefficients(inside[None])[0]
         return decoder[reports].reshape(400, 100).sum(axis=1)
 
     one, other = (counts(channel.second.encode(first, Randomness.seeded(seed))) for seed in (2, 3))

@@ -53,7 +53,7 @@ class MeanTable(Table):
     def variances(self) -> Floats:
         """Of one person's report as an estimate of t, at every position, exactly."""
         positions = np.arange(float(self.size))
-        return (self.moment(positions) - positions**2) * (2 / (self.size - 1)) ** 2
+        return (self.moments.second_moment(positions) - positions**2) * (2 / (self.size - 1)) ** 2
 
 
 def duchi(size: int, epsilon: Fraction) -> MeanTable:

@@ -142,7 +142,7 @@ def test_equation_7_is_unbiased_by_enumeration():
     means = []
     for channel in channels:
         patterns = channel.every_report()
-        signs = channel.expand(patterns)
+        signs = channel.features(patterns)
         means.append(
             [
                 [

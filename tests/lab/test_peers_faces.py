@@ -133,10 +133,10 @@ def test_any_functions_are_decoded_and_their_second_moments_exact(sizes):
         weight = np.abs((one * added).reshape(3, -1).sum(axis=1))
         jump = np.maximum(jump, weight * math.sqrt(fourth))
         noise += variance * math.prod((h * added).reshape(3, -1).sum(axis=1) for h in (one, other))
-    products, constant = channel.moment(f, g)
+    products, constant = channel.moments.second_moment(f, g)
     assert constant.scale == pytest.approx(noise)
-    assert channel.jump(f) == pytest.approx(jump)
-    assert channel.jump([np.ones((1, m)) for m in sizes]) == 0
+    assert channel.moments.skewness(f) == pytest.approx(jump)
+    assert channel.moments.skewness([np.ones((1, m)) for m in sizes]) == 0
     for h, k, both in zip(f, g, products.factors, strict=True):
         assert both == pytest.approx(h * k)
 
@@ -151,7 +151,7 @@ def test_both_samplers_without_noise_say_who_is_below():
     corners = [tuple(map(int, part.split(","))) for part in channel.fields]
     for x in itertools.product(range(3), range(4)):
         expected = [channel.reach + all(map(int.__le__, x, c)) for c in corners]
-        columns = channel.encode([np.array([place]) for place in x], Randomness.seeded(3))
+        columns = channel.sample([np.array([place]) for place in x], Randomness.seeded(3))
         assert [int(column[0]) for column in columns.values()] == expected
         assert list(channel.draw(x, Words(Randomness.seeded(4).draw))) == expected
 
@@ -162,10 +162,10 @@ def test_counts_are_right_on_average_and_as_uncertain_as_said():
     (block,) = survey.blocks.values()
     rng = np.random.default_rng(1)
     inside = [np.array([[0.0, 1, 1, 0]]), np.array([[1.0, 1, 0]])]
-    _, noise = block.channel.moment(inside)
+    _, noise = block.channel.moments.second_moment(inside)
     for x in ((1, 0), (3, 2)):
         positions = [np.full(4_000, place) for place in x]
-        columns = block.channel.encode(positions, Randomness.seeded(int(rng.integers(99))))
+        columns = block.channel.sample(positions, Randomness.seeded(int(rng.integers(99))))
         decoded = block.channel.decoded(inside, columns)[0]
         assert_mean(decoded, float(x == (1, 0)), variance=noise.scale[0], false_alarm=1e-9)
         assert decoded.var() == pytest.approx(noise.scale[0], rel=0.2)

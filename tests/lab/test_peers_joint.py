@@ -218,7 +218,7 @@ def test_any_real_functions_are_decoded_with_their_exact_second_moment(channel):
     assert (far >= scale[:, 0] * (1 - 1e-12)).all()
     assert (far <= scale[:, 0] * (1 + 1e-9 if exact else 3)).all()
     moment = decoded**2 @ laws.T
-    terms = channel.moment(functions)
+    terms = channel.moments.second_moment(functions)
     np.testing.assert_allclose(over_people(channel, terms), moment, rtol=1e-9, atol=1e-9)
     # One function at a time is the same.
     for k in range(len(decoded)):
@@ -231,7 +231,7 @@ def test_any_real_functions_are_decoded_with_their_exact_second_moment(channel):
     # Two different functions, as the covariance in a mean needs them.
     others = [g[::-1].copy() for g in functions]
     both = (decoded * channel.decoded(others, columns)) @ laws.T
-    found = over_people(channel, channel.moment(functions, others))
+    found = over_people(channel, channel.moments.second_moment(functions, others))
     np.testing.assert_allclose(found, both, rtol=1e-9, atol=1e-9 * np.abs(both).max())
     # S is decoded by its terms.
     seconds = channel.valued(terms, columns) @ laws.T
@@ -279,7 +279,7 @@ def test_all_people_have_the_second_moment_of_the_docstring():
     functions = [np.array([[0, 1.0, 1, 1, 0]]), np.array([[1.0, 1, 0, 0]])]
     # Positions 1 to 3 of 0 .. 4 are the leaf 1 and the pair 2, 3; of 0 .. 3 the first two a pair.
     kappa = 1 / math.tanh(0.5)
-    (term,) = channel.moment(functions)
+    (term,) = channel.moments.second_moment(functions)
     assert term.factors is None
     assert term.scale == pytest.approx(kappa**2 * (4 * 2) * (3 * 1))
 
@@ -406,7 +406,7 @@ def sampled(channel, person, randomness):
     """The law of `encode`, run on every coin."""
     randomness.at = 0
     positions = [np.full(randomness.people, position) for position in person]
-    columns = channel.encode(positions, randomness)
+    columns = channel.sample(positions, randomness)
     assert list(columns) == list(channel.fields)
     drawn = Counter(zip(*(c.tolist() for c in columns.values()), strict=True))
     return {report: Fraction(count, randomness.people) for report, count in drawn.items()}

@@ -126,7 +126,7 @@ def test_hashing_into_even_buckets_is_perfect():
 def test_a_frequency_costs_less_than_published_by_one_part_in_size(name):
     channel, m = build(name, 8, Fraction(1)), 8
     v, w = (noise[0] for noise in channel.noise)
-    variance = channel.moment(np.eye(m)[:1])[0] - np.eye(m)[0]
+    variance = channel.moments.second_moment(np.eye(m)[:1])[0] - np.eye(m)[0]
     assert variance[0] == pytest.approx(v * (1 - 1 / m) + (w - v) * (1 - 1 / m) ** 2, rel=1e-12)
     np.testing.assert_allclose(variance[1:], v * (1 - 1 / m) + (w - v) / m**2, rtol=1e-12)
     assert variance[0] < w
@@ -135,7 +135,7 @@ def test_a_frequency_costs_less_than_published_by_one_part_in_size(name):
 
 def test_summing_costs_less_than_published_by_one_part_in_size():
     channel = HistogramSum.for_epsilon(8, Fraction(1))
-    variance = channel.moment(np.eye(8)[:1])[0] - np.eye(8)[0]
+    variance = channel.moments.second_moment(np.eye(8)[:1])[0] - np.eye(8)[0]
     np.testing.assert_allclose(variance, channel.variances[0, 0] * (1 - 1 / 8), rtol=1e-12)
 
 
@@ -200,8 +200,8 @@ def test_the_largest_influence_is_never_below_that_of_a_report():
     small, large = (LocalHashing.for_epsilon(m, Fraction(1)) for m in (5, 60))
     for channel in (small, large):
         function = np.random.default_rng(3).normal(size=channel.size)
-        column = channel.encode(np.arange(2000) % channel.size, Randomness.seeded(3))
-        found = np.abs(channel.values(column, channel.coefficients(function[None])))
+        column = channel.sample(np.arange(2000) % channel.size, Randomness.seeded(3))
+        found = np.abs(channel.values(column, channel.moments.coefficients(function[None])))
         assert channel.influence(function) >= found.max() - 1e-12
 
 
@@ -247,22 +247,22 @@ def test_broken_samplers_are_caught_on_every_coin():
 @each_oracle
 def test_cells_are_the_transpose_of_the_decoder(name):
     channel = build(name, 150, Fraction(1))
-    totals = np.random.default_rng(2).normal(size=(channel.features, 3))
-    expected = np.tensordot(channel.coefficients(np.eye(150)), totals, axes=1)
-    np.testing.assert_allclose(channel.cells(totals), expected, atol=1e-9)
-    np.testing.assert_allclose(channel.cells(totals[:, 0]), expected[:, 0], atol=1e-9)
+    totals = np.random.default_rng(2).normal(size=(channel.moments.feature_count, 3))
+    expected = np.tensordot(channel.moments.coefficients(np.eye(150)), totals, axes=1)
+    np.testing.assert_allclose(channel.moments.frequencies(totals), expected, atol=1e-9)
+    np.testing.assert_allclose(channel.moments.frequencies(totals[:, 0]), expected[:, 0], atol=1e-9)
 
 
 def test_hadamard_of_thousands_of_values():
     channel = Hadamard.for_epsilon(4096, Fraction(3))
     positions = np.random.default_rng(1).integers(0, 4096, 3000)
-    column = channel.encode(positions, Randomness.seeded(1))
+    column = channel.sample(positions, Randomness.seeded(1))
     rows = positions + 1
     agree = int((np.bitwise_count(rows & column.astype(np.int64)) % 2 == 0).sum())
     chance = stats.binomtest(agree, 3000, channel.keep / WORD).pvalue
     assert chance > 1e-9
     function = (np.arange(4096.0) < 700)[None]
-    means = channel.mean(channel.coefficients(function))
+    means = channel.moments.mean(channel.moments.coefficients(function))
     np.testing.assert_allclose(means, function, atol=1e-9)
 
 
@@ -287,9 +287,9 @@ def check_errors(channel, column, *, false_alarm=1e-9):
     """
     size = channel.size
     people, function = people_of(size), (np.arange(size) == 1).astype(float)
-    moment = channel.moment(function)
+    moment = channel.moments.second_moment(function)
     variance = (moment - function**2)[people].sum()
-    values = channel.values(column, channel.coefficients(function[None]))[0]
+    values = channel.values(column, channel.moments.coefficients(function[None]))[0]
     errors = values.reshape(BATCHES, PER).sum(axis=1) - function[people].sum()
     z = errors / math.sqrt(variance)
     squares = float(z @ z)
@@ -302,7 +302,7 @@ def check_errors(channel, column, *, false_alarm=1e-9):
 
 
 def encoded(channel, seed):
-    return channel.encode(np.tile(people_of(channel.size), BATCHES), Randomness.seeded(seed))
+    return channel.sample(np.tile(people_of(channel.size), BATCHES), Randomness.seeded(seed))
 
 
 def ten_percent_off(name, size, epsilon):

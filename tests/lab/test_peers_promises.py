@@ -13,7 +13,7 @@ from metricldp import Categorical, Integer, InvalidSpecError, SensitiveSet, Surv
 from metricldp.basics.errors import CertificateError
 from metricldp.lab.peers.condensed import Condensed
 from metricldp.mechanisms.base import ANY_TWO, Simple
-from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.registry import build, mechanism
 from metricldp.mechanisms.table import Table
 from metricldp.metrics import Line, Uniform
@@ -38,14 +38,14 @@ def test_condensed_is_the_exponential_mechanism(epsilon):
 
 def test_condensed_conforms_on_other_metrics():
     kinds = (Uniform, lambda epsilon: Sensitive(frozenset({0, 2}), epsilon))
-    found = check_channel(mechanism("condensed"), sizes=(3, 5), metrics=kinds)
+    found = check_mechanism(mechanism("condensed"), sizes=(3, 5), metrics=kinds)
     assert found.holds, str(found)
 
 
 @pytest.mark.parametrize("epsilon", ["0.05", "0.2", "1"])
 def test_condensed_is_dominated_by_geometric_noise_with_the_same_promise(epsilon):
     metric = Line(Fraction(epsilon))
-    ours, theirs = (build(n, 60, metric).mean_range_variance() for n in ("geometric", "condensed"))
+    ours, theirs = (build(n, 60, metric).moments.mean_range_variance() for n in ("geometric", "condensed"))
     assert theirs > 1.5 * ours
 
 
@@ -62,7 +62,7 @@ class Doubled(Condensed):
 
 
 def test_broken_condensed_is_refused():
-    found = check_channel(Doubled(), sizes=(5,), epsilons=(1.0,))
+    found = check_mechanism(Doubled(), sizes=(5,), epsilons=(1.0,))
     assert "loss within the metric" in {finding.what for finding in found.failures}
     named = type("Named", (Doubled,), {"name": "doubled"})
     with pytest.raises(InvalidSpecError, match="better than the metric allows"):
@@ -119,7 +119,7 @@ def test_sensitive_values_are_hidden_with_the_whole_epsilon_and_no_more(kind, se
 @each_kind
 def test_all_but_the_loss_conforms_and_no_survey_takes_it(kind):
     made_for = Simple("utility", lambda m, e: made(kind, m, {0, 1}, e), ANY_TWO)
-    found = check_channel(made_for, sizes=(3, 5))
+    found = check_mechanism(made_for, sizes=(3, 5))
     assert {finding.what for finding in found.failures} == {"loss within the metric"}
     names = ["a", "b", "c", "d"]
     with pytest.raises(InvalidSpecError, match="better than the metric allows"):

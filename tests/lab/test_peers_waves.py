@@ -13,7 +13,7 @@ from metricldp.lab.peers.reconstruct import expectation_maximisation
 from metricldp.lab.peers.waves import SquareWave, wave
 from metricldp.mechanisms import Response
 from metricldp.mechanisms.base import ANY_TWO, Simple
-from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.randomness import seeded
 from metricldp_core.exact import WORD, at_most_exp
 
@@ -65,7 +65,7 @@ def test_a_wave_that_is_higher_by_a_little_is_refused():
             row[row.index(min(row))] -= WORD >> 20
         return SquareWave.of(rows)
 
-    found = check_channel(Simple("twin", twin, ANY_TWO), sizes=(5,), epsilons=(1.0,))
+    found = check_mechanism(Simple("twin", twin, ANY_TWO), sizes=(5,), epsilons=(1.0,))
     assert {"loss within the metric"} == {finding.what for finding in found.failures}
 
 
@@ -137,7 +137,7 @@ def test_published_errors_on_adult_ages(epsilon):
     errors = np.zeros((2, 2))
     runs = 10
     for seed in range(runs):
-        counts = np.bincount(channel.encode(ages, seeded(seed)), minlength=channel.outputs)
+        counts = np.bincount(channel.sample(ages, seeded(seed)), minlength=channel.outputs)
         published = theirs.counts(ages, np.random.default_rng(seed))
         for k, smooth in enumerate((False, True)):
             ours = expectation_maximisation(channel, counts, smooth=smooth)
@@ -215,18 +215,18 @@ def test_means_are_exact_on_few_positions(make, size, epsilon):
             assert at_most_exp(worst, Fraction(epsilon))
     shares = np.array(laws, dtype=float)
     lines = np.stack([np.ones(size), 3 - 2.0 * np.arange(size)])
-    decoded = channel.coefficients(lines)
+    decoded = channel.moments.coefficients(lines)
     np.testing.assert_allclose(decoded @ shares.T, lines, atol=1e-9 * np.abs(decoded).max())
-    np.testing.assert_allclose(channel.moment(lines), decoded**2 @ shares.T, rtol=1e-9)
+    np.testing.assert_allclose(channel.moments.second_moment(lines), decoded**2 @ shares.T, rtol=1e-9)
     worst = channel.distribution.ratio(0, size - 1) * (1 + Fraction(1, 1 << 40))
     assert not at_most_exp(worst, Fraction(epsilon))  # the whole epsilon is used
 
 
 @each_mean
 def test_means_conform_but_tell_nothing_else(make):
-    two = check_channel(Simple("mean", make, ANY_TWO), sizes=(2,))
+    two = check_mechanism(Simple("mean", make, ANY_TWO), sizes=(2,))
     assert two.holds, str(two)
-    more = check_channel(Simple("mean", make, ANY_TWO), sizes=(3, 5))
+    more = check_mechanism(Simple("mean", make, ANY_TWO), sizes=(3, 5))
     assert {finding.what for finding in more.failures} == {"no bias", "second moments", "features"}
     assert all("sums and means only" in finding.detail for finding in more.failures)
 
@@ -242,5 +242,5 @@ def test_reports_that_stand_for_wrong_numbers_are_refused():
         honest = piecewise(size, epsilon)
         return MeanTable(honest.weights, tuple(1.01 * number for number in honest.numbers))
 
-    found = check_channel(Simple("twin", twin, ANY_TWO), sizes=(2,), epsilons=(1.0,))
+    found = check_mechanism(Simple("twin", twin, ANY_TWO), sizes=(2,), epsilons=(1.0,))
     assert "no bias" in {finding.what for finding in found.failures}

@@ -81,7 +81,7 @@ each = pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS)
 
 
 def column_of(channel, n=3000):
-    return channel.encode(np.arange(n) % channel.size, Randomness.seeded(4))
+    return channel.sample(np.arange(n) % channel.size, Randomness.seeded(4))
 
 
 WIDE = MatrixChannel.of(
@@ -96,10 +96,10 @@ def test_totals_are_sums_of_features_by_code(channel, chunk, count, monkeypatch)
     monkeypatch.setattr(base, "_CHUNK", chunk)
     column = column_of(channel)
     codes = np.random.default_rng(5).integers(0, count, len(column)).astype(np.uint16)
-    features = channel.expand(column).astype(np.int64)
-    assert np.issubdtype(channel.expand(column).dtype, np.integer)
+    features = channel.features(column).astype(np.int64)
+    assert np.issubdtype(channel.features(column).dtype, np.integer)
     assert np.abs(features).max() <= channel.largest
-    expected = np.zeros((channel.features, count), dtype=np.int64)
+    expected = np.zeros((channel.moments.feature_count, count), dtype=np.int64)
     np.add.at(expected.T, codes, features)
     found = channel.totals(column, codes, count)
     assert found.dtype == np.int64
@@ -111,7 +111,7 @@ def test_reports_are_read_so_many_features_at_a_time(chunk, at_once, monkeypatch
     """At least one report, whatever it has."""
     monkeypatch.setattr(base, "_CHUNK", chunk)
     channel = CHANNELS["threshold"]
-    assert channel.features == 30
+    assert channel.moments.feature_count == 30
     parts = list(channel._parts(20))
     assert [k for part in parts for k in range(20)[part]] == list(range(20))
     assert {part.stop - part.start for part in parts} == {at_once}
@@ -128,7 +128,7 @@ def test_sums_that_need_one_digit_more_than_short_floats_have_are_exact(count):
 @pytest.mark.parametrize("name", [name for name in CHANNELS if name != "least"])
 def test_a_channel_says_of_its_features_what_they_are(name):
     channel = CHANNELS[name]
-    features = channel.expand(column_of(channel))
+    features = channel.features(column_of(channel))
     assert channel.constant == (features[:, 0] == 1).all()
     assert channel.cumulates == ((features.sum(axis=1) == 1).all() and (features >= 0).all())
     others = set(features[:, channel.constant :].flat)
@@ -141,8 +141,8 @@ def test_a_channel_says_of_its_features_what_they_are(name):
 def test_values_are_weighted_sums_of_features(channel, monkeypatch):
     monkeypatch.setattr(base, "_CHUNK", 1000)
     column = column_of(channel)
-    decoders = channel.coefficients(np.random.default_rng(6).normal(size=(4, channel.size)))
-    expected = decoders @ channel.expand(column).T
+    decoders = channel.moments.coefficients(np.random.default_rng(6).normal(size=(4, channel.size)))
+    expected = decoders @ channel.features(column).T
     np.testing.assert_allclose(channel.values(column, decoders), expected, atol=1e-9)
     assert np.abs(expected[0]).max() <= channel.influence(
         np.random.default_rng(6).normal(size=(4, channel.size))[0]
@@ -152,19 +152,19 @@ def test_values_are_weighted_sums_of_features(channel, monkeypatch):
 @each
 def test_few_features_are_read_as_codes(channel):
     column = column_of(channel)
-    coefficients = np.zeros((2, channel.features))
-    used = np.random.default_rng(7).choice(channel.features - 1, 3, replace=False) + 1
+    coefficients = np.zeros((2, channel.moments.feature_count))
+    used = np.random.default_rng(7).choice(channel.moments.feature_count - 1, 3, replace=False) + 1
     coefficients[:, used] = [[1, -2, 0.5], [0, 3, 0]]
     coefficients[:, 0] = [4, 5]
     levels = channel.levels(coefficients)
     if channel is CHANNELS["least"]:
         assert levels is None
         return
-    expected = coefficients @ channel.expand(column).T
+    expected = coefficients @ channel.features(column).T
     if isinstance(channel, MatrixChannel):  # reads a row's number and its ends together
         coefficients[:, 1 + len(channel.noises) :] = 0
         levels = channel.levels(coefficients)
-        expected = coefficients @ channel.expand(column).T
+        expected = coefficients @ channel.features(column).T
     np.testing.assert_allclose(levels.table[:, levels.codes(column)], expected, atol=1e-12)
     if channel.two_values is not None:
         assert levels.table.shape == (2, 1 << len(used))
@@ -182,16 +182,16 @@ def test_as_many_codes_as_reports_are_told_apart():
 
 @each
 def test_cells_are_the_transpose_of_coefficients(channel):
-    totals = np.random.default_rng(8).normal(size=(channel.features, 4))
-    expected = channel.coefficients(np.eye(channel.size)) @ totals
-    np.testing.assert_allclose(channel.cells(totals), expected, atol=1e-9)
+    totals = np.random.default_rng(8).normal(size=(channel.moments.feature_count, 4))
+    expected = channel.moments.coefficients(np.eye(channel.size)) @ totals
+    np.testing.assert_allclose(channel.moments.frequencies(totals), expected, atol=1e-9)
     np.testing.assert_allclose(Channel.cells(channel, totals), expected, atol=1e-12)
 
 
 @each
 def test_one_function_is_its_own_pair(channel):
     functions = np.random.default_rng(9).normal(size=(3, channel.size))
-    alone, pair = channel.moment(functions), channel.moment(functions, functions.copy())
+    alone, pair = channel.moments.second_moment(functions), channel.moments.second_moment(functions, functions.copy())
     np.testing.assert_allclose(alone, pair, rtol=1e-12)
 
 
@@ -209,7 +209,7 @@ def test_where_a_feature_has_the_higher_of_its_two_values(name):
     """As the features say themselves, and as a channel reads it faster."""
     channel = CHANNELS[name]
     column = column_of(channel, 200)
-    features = channel.expand(column)[:, channel.constant :]
+    features = channel.features(column)[:, channel.constant :]
     assert set(features.flat) == set(channel.two_values)
     for k in range(features.shape[1]):
         higher = features[:, k] == max(channel.two_values)
@@ -221,12 +221,12 @@ def test_where_a_feature_has_the_higher_of_its_two_values(name):
 @pytest.mark.parametrize("name", ["threshold", "geometric", "unary"])
 def test_the_mean_over_all_ranges_is_the_same_in_parts(name, monkeypatch):
     channel = build(name, 30, Line(Fraction(1)))
-    whole = channel.mean_range_variance()
+    whole = channel.moments.mean_range_variance()
     ranges = np.array([[a <= x < b for x in range(30)] for b in range(31) for a in range(b)]) * 1.0
-    each = channel.moment(ranges) - ranges
+    each = channel.moments.second_moment(ranges) - ranges
     assert whole == pytest.approx(each.mean(), rel=1e-9)
-    monkeypatch.setattr(base, "_CHUNK", 7 * channel.features)
-    assert channel.mean_range_variance() == pytest.approx(whole, rel=1e-12)
+    monkeypatch.setattr(base, "_CHUNK", 7 * channel.moments.feature_count)
+    assert channel.moments.mean_range_variance() == pytest.approx(whole, rel=1e-12)
 
 
 @pytest.mark.parametrize("prior", [None, [0.5, 0.2, 0.1, 0.1, 0.1]])
@@ -235,9 +235,9 @@ def test_squares_of_a_workload_are_a_mean_over_people_as_they_are_spread(prior):
     channel = build("geometric", 5, Line(Fraction(1)))
     rows = np.random.default_rng(18).normal(size=(3, 5))
     shares = [0.2] * 5 if prior is None else prior
-    squares = channel.moment(rows)
+    squares = channel.moments.second_moment(rows)
     expected = sum(share * squares[:, x].sum() for x, share in enumerate(shares))
-    found = channel.mean_square(rows.T @ rows, prior if prior is None else np.array(prior))
+    found = channel.moments.mean_square(rows.T @ rows, prior if prior is None else np.array(prior))
     assert found == pytest.approx(expected, rel=1e-9)
 
 
@@ -246,7 +246,7 @@ def test_threshold_bits_of_many_people_are_made_in_parts(block, monkeypatch):
     """Eight people at least, however wide their reports; without flips, bits are the truth."""
     monkeypatch.setattr(threshold, "BLOCK", block)
     channel, people = Threshold(20, 0), np.arange(100) % 20
-    sent = channel.encode(people, Randomness.seeded(2))
+    sent = channel.sample(people, Randomness.seeded(2))
     bits = np.unpackbits(sent, axis=1, count=19, bitorder="little")
     np.testing.assert_array_equal(bits, people[:, None] <= np.arange(19))
 
@@ -254,16 +254,16 @@ def test_threshold_bits_of_many_people_are_made_in_parts(block, monkeypatch):
 def test_what_a_range_is_in_closed_form():
     channel = CHANNELS["threshold"]
     column = column_of(channel)
-    signs = channel.expand(column)[:, 1:].astype(float)
+    signs = channel.features(column)[:, 1:].astype(float)
     for first, end in ((0, 7), (12, 30), (5, 21)):
         cut, inside = channel.cut(first, end), np.zeros(30)
         inside[first:end] = 1
         digit = signs[:, cut.first]
         if cut.second is not None:
             digit = (digit - signs[:, cut.second]) / 2
-        decoded = channel.values(column, channel.coefficients(inside)[None])[0]
+        decoded = channel.values(column, channel.moments.coefficients(inside)[None])[0]
         np.testing.assert_allclose(cut.constant + cut.weight * digit, decoded, atol=1e-12)
-        np.testing.assert_allclose(channel.moment(inside), inside + cut.noise, rtol=1e-12)
+        np.testing.assert_allclose(channel.moments.second_moment(inside), inside + cut.noise, rtol=1e-12)
     assert all(CHANNELS[name].cut(0, 7) is None for name in ("unary", "hashing", "least"))
 
 
@@ -285,7 +285,7 @@ def decoded_with_law(channel, functions):
     """The decoders at every report, and P(report | x) of every report: (k, reports), (x, ...)."""
     reports = channel.every_report()
     law = [[float(channel.probability(x, row)) for row in reports] for x in range(channel.size)]
-    return channel.values(reports, channel.coefficients(functions)), np.array(law)
+    return channel.values(reports, channel.moments.coefficients(functions)), np.array(law)
 
 
 @each_listed
@@ -303,9 +303,9 @@ def test_how_much_of_a_variance_is_hidden(channel):
     pairs = zip(spread, moments, strict=True)
     expected = [max(v / m for v, m in zip(*row, strict=True) if m) for row in pairs]
     expected[2] = 0
-    found = channel.hidden(moments)
+    found = channel.moments.unseen_variance(moments)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
-    np.testing.assert_array_equal(channel.hidden(moments[2:3]), [0])
+    np.testing.assert_array_equal(channel.moments.unseen_variance(moments[2:3]), [0])
 
 
 @pytest.mark.parametrize("name", ["geometric", "randomized-response", "twice"])
@@ -321,7 +321,7 @@ def test_the_jump_of_a_number_is_its_fourth_moment_over_its_second(name):
             second, fourth = (law[x] @ (values - function[x]) ** power for power in (2, 4))
             if k != 3:
                 expected[k] = max(expected[k], np.sqrt(fourth / second))
-    np.testing.assert_allclose(channel.jump(functions), expected, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(channel.moments.skewness(functions), expected, rtol=1e-7, atol=1e-12)
 
 
 @each_listed
@@ -329,32 +329,32 @@ def test_every_function_jumps_in_its_own_units(channel):
     """Whatever is asked beside it."""
     function = np.random.default_rng(17).normal(size=(1, channel.size))
     units = np.array([[1], [1e9], [-1e-9]])
-    expected = channel.jump(function) * np.abs(units[:, 0])
-    np.testing.assert_allclose(channel.jump(units * function), expected, rtol=1e-9)
-    hidden = channel.hidden(np.abs(units * function))
-    np.testing.assert_allclose(hidden, channel.hidden(np.abs(function)) * np.abs(units[:, 0]))
+    expected = channel.moments.skewness(function) * np.abs(units[:, 0])
+    np.testing.assert_allclose(channel.moments.skewness(units * function), expected, rtol=1e-9)
+    hidden = channel.moments.unseen_variance(np.abs(units * function))
+    np.testing.assert_allclose(hidden, channel.moments.unseen_variance(np.abs(function)) * np.abs(units[:, 0]))
 
 
 def test_moments_of_more_reports_than_positions_are_decoded_like_any_function():
     """F G has the right mean, too; but where reports tell the same, it need not be the same."""
     channel = LISTED["twice"]
     f, g = np.random.default_rng(15).normal(size=(2, 3, 2))
-    moment, decoder = channel.moments(f, g)
-    np.testing.assert_allclose(decoder, channel.coefficients(moment), rtol=1e-12)
-    np.testing.assert_allclose(moment, channel.moment(f, g), rtol=1e-12)
+    moment, decoder = channel.moments.second_moment_estimator(f, g)
+    np.testing.assert_allclose(decoder, channel.moments.coefficients(moment), rtol=1e-12)
+    np.testing.assert_allclose(moment, channel.moments.second_moment(f, g), rtol=1e-12)
 
 
 def test_the_jump_of_bits_is_what_turning_one_does():
     channel = LISTED["threshold"]
     functions = np.random.default_rng(12).normal(size=(5, 4))
     reports = channel.every_report()
-    values = channel.values(reports, channel.coefficients(functions))
+    values = channel.values(reports, channel.moments.coefficients(functions))
     code = {row.tobytes(): k for k, row in enumerate(reports)}
     turned = [
         np.abs(values - values[:, [code[(row ^ np.uint8(1 << bit)).tobytes()] for row in reports]])
         for bit in range(channel.bits)
     ]
-    np.testing.assert_allclose(channel.jump(functions), np.max(turned, axis=(0, 2)), rtol=1e-12)
+    np.testing.assert_allclose(channel.moments.skewness(functions), np.max(turned, axis=(0, 2)), rtol=1e-12)
     least = LISTED["least"].jump(functions)
     farthest = np.abs(values[:, :, None] - functions[:, None]).max(axis=(1, 2))
     assert (least >= farthest * (1 - 1e-12)).all()
@@ -367,7 +367,7 @@ def test_the_jump_of_a_matrix_is_that_of_its_worst_row():
     epsilons = [Fraction(1, 2), Fraction(1), Fraction(2)]
     channel = MatrixChannel.of(np.tri(4, dtype=int)[:-1], epsilons, 200)
     functions = np.random.default_rng(13).normal(size=(6, 4))
-    rows = channel.coefficients(functions)[:, 1:4]
+    rows = channel.moments.coefficients(functions)[:, 1:4]
     sizes = np.arange(-400, 401)
     peaks = []
     for u in map(float, epsilons):
@@ -375,7 +375,7 @@ def test_the_jump_of_a_matrix_is_that_of_its_worst_row():
         second, fourth = (weights @ sizes.astype(float) ** k / weights.sum() for k in (2, 4))
         peaks.append((fourth - 3 * second**2) / second)
     expected = np.sqrt((rows**2 * peaks).max(axis=1))
-    np.testing.assert_allclose(channel.jump(functions), expected, rtol=1e-9)
+    np.testing.assert_allclose(channel.moments.skewness(functions), expected, rtol=1e-9)
     # Clipped, a row varies with the position; the position where it varies most decides.
     narrow = MatrixChannel.of([[0, 10, 20], [0, 10, 30]], [Fraction(1, 4)] * 2, 0)
     rows, most = narrow.coefficients(functions[:, :3])[:, 1:3], narrow.variances.max(axis=1)
@@ -420,7 +420,7 @@ def test_columns_are_as_likely_as_their_integers_say(channel):
     every = channel.every_report()
     column = every[np.random.default_rng(3).integers(len(every), size=40)]
     exact = exact_logs(channel, column)
-    for found in (channel.log_chances(column), Channel.log_chances(channel, column)):
+    for found in (channel.log_likelihood(column), Channel.log_likelihood(channel, column)):
         assert found.shape == (40, channel.size)
         np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12)
 
@@ -460,7 +460,7 @@ def test_what_a_report_can_move_is_bounded_by_the_two_values_of_its_features():
     channel = LocalHashing.for_epsilon(5, Fraction(1))
     low, high = channel.two_values
     for function in np.random.default_rng(14).normal(size=(4, 5)):
-        fixed, *weights = channel.coefficients(function)
+        fixed, *weights = channel.moments.coefficients(function)
         sums = [
             fixed + np.dot(weights, chosen) for chosen in itertools.product((low, high), repeat=5)
         ]

@@ -17,7 +17,7 @@ from metricldp import (
     Survey,
     SurveySpec,
 )
-from metricldp.mechanisms.channel import ranges_gram
+from metricldp.mechanisms.moments import ranges_gram
 from metricldp.mechanisms.joint_cells import REPORT, Cells
 from metricldp.mechanisms.joint_design import grid_of
 from metricldp.mechanisms.levels import in_text
@@ -96,12 +96,12 @@ def test_the_loss_of_all_reports_is_within_the_metric(survey):
 
 def shares_of(channel):
     """P(y | cell), (cells, reports)."""
-    return np.exp(channel.one.log_chances(channel.one.every_report())).T
+    return np.exp(channel.one.log_likelihood(channel.one.every_report())).T
 
 
 def decoder_of(channel):
     """That of the count of each cell, (cells, reports)."""
-    return channel.one.coefficients(np.eye(channel.one.size))
+    return channel.one.moments.coefficients(np.eye(channel.one.size))
 
 
 def functions_of(block, count=3, seed=5):
@@ -135,7 +135,7 @@ def enumerated(block):
     F, G = channel.decoded(f, every), channel.decoded(g, every)
     true = np.einsum(*_letters([np.ones(3), *f])).reshape(3, -1)
     means = np.allclose(F @ laws.T, true, atol=1e-8)
-    seconds = np.allclose((F * G) @ laws.T, expanded(channel.moment(f, g), block), rtol=1e-8)
+    seconds = np.allclose((F * G) @ laws.T, expanded(channel.moments.second_moment(f, g), block), rtol=1e-8)
     return means, seconds, np.allclose(np.abs(F).max(axis=1), channel.influence(f))
 
 
@@ -159,7 +159,7 @@ def test_sampler_has_the_probabilities_of_the_channel(survey):
     for x in cells_of(block)[:5]:
         law = [block.channel.probability(x, {REPORT: y}) for y in range(block.channel.one.outputs)]
         positions = [np.full(n, p) for p in x]
-        drawn = block.channel.encode(positions, randomness)[REPORT]
+        drawn = block.channel.sample(positions, randomness)[REPORT]
         assert_counts(np.bincount(drawn, minlength=len(law)), law, false_alarm=1e-8)
 
 
@@ -215,7 +215,7 @@ def test_the_mean_square_is_that_of_the_decoders():
         rows = np.random.default_rng(1).normal(size=(5, size))
         decoders = rows @ decoder_of(channel)
         expected = ((decoders**2) @ shares_of(channel).T).mean(axis=1).sum()
-        assert channel.one.mean_square(rows.T @ rows) == pytest.approx(expected * 1.0, rel=1e-9)
+        assert channel.one.moments.mean_square(rows.T @ rows) == pytest.approx(expected * 1.0, rel=1e-9)
 
 
 def test_decoders_are_the_best_for_people_spread_evenly():
@@ -235,7 +235,7 @@ def test_mean_square_of_additive_noise_on_a_torus():
     wound = Wound.on((2, 3), (3, 4), ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2),), Fraction(1, 2))
     grams = [np.eye(2), ranges_gram(3)]
     found = Cells((2, 3), wound).mean_square(grams)
-    assert found == pytest.approx(wound.mean_square(np.kron(*grams)))
+    assert found == pytest.approx(wound.moments.mean_square(np.kron(*grams)))
 
 
 def test_what_saves_no_shapes_is_saved_as_it_is():

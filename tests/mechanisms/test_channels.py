@@ -83,12 +83,12 @@ def test_decoder_is_unbiased_with_its_exact_second_moment(name, size, epsilon):
     rng = np.random.default_rng(5)
     functions = rng.normal(size=(20, size))
     reports = channel.every_report()
-    decoded = channel.values(reports, channel.coefficients(functions))
+    decoded = channel.values(reports, channel.moments.coefficients(functions))
     for x in range(size):
         law = np.array([float(p) for p in exact_law(channel, x).values()])
         scale = np.abs(decoded) @ law
         assert np.all(np.abs(decoded @ law - functions[:, x]) <= 1e-9 * scale)
-        second = channel.moment(functions)[:, x]
+        second = channel.moments.second_moment(functions)[:, x]
         np.testing.assert_allclose(second, decoded**2 @ law, rtol=1e-9)
     for function, values in zip(functions, decoded, strict=True):
         assert channel.influence(function) == pytest.approx(np.abs(values).max(), rel=1e-12)
@@ -103,28 +103,28 @@ def test_moments_cells_and_mean_variances_by_enumeration(name, size, epsilon):
     f, g = np.random.default_rng(7).normal(size=(2, 6, size))
     reports = channel.every_report()
     laws = np.array([[float(p) for p in exact_law(channel, x).values()] for x in range(size)])
-    one, other = (channel.values(reports, channel.coefficients(h)) for h in (f, g))
+    one, other = (channel.values(reports, channel.moments.coefficients(h)) for h in (f, g))
     expected = (one * other) @ laws.T
     close = {"rtol": 1e-9, "atol": 1e-9 * np.abs(expected).max()}
-    np.testing.assert_allclose(channel.moment(f, g), expected, **close)
-    moment, decoder = channel.moments(f, g)
+    np.testing.assert_allclose(channel.moments.second_moment(f, g), expected, **close)
+    moment, decoder = channel.moments.second_moment_estimator(f, g)
     np.testing.assert_allclose(moment, expected, **close)
     np.testing.assert_allclose(channel.values(reports, decoder) @ laws.T, expected, **close)
-    totals = np.random.default_rng(8).normal(size=(channel.features, 4))
-    cells = channel.coefficients(np.eye(size)) @ totals
-    np.testing.assert_allclose(channel.cells(totals), cells, rtol=1e-9, atol=1e-9)
+    totals = np.random.default_rng(8).normal(size=(channel.moments.feature_count, 4))
+    cells = channel.moments.coefficients(np.eye(size)) @ totals
+    np.testing.assert_allclose(channel.moments.frequencies(totals), cells, rtol=1e-9, atol=1e-9)
     counted = np.rint(9 * totals).astype(np.int64)
-    np.testing.assert_allclose(channel.cells(counted), channel.cells(counted * 1.0), rtol=1e-12)
+    np.testing.assert_allclose(channel.moments.frequencies(counted), channel.moments.frequencies(counted * 1.0), rtol=1e-12)
     whole = np.rint(9 * f).astype(np.int64)
-    exact = channel.coefficients(whole * 1.0)
-    np.testing.assert_allclose(channel.coefficients(whole), exact, rtol=1e-12)
+    exact = channel.moments.coefficients(whole * 1.0)
+    np.testing.assert_allclose(channel.moments.coefficients(whole), exact, rtol=1e-12)
     ends = itertools.combinations(range(size + 1), 2)
     inside = np.array([[a <= x < b for x in range(size)] for a, b in ends], dtype=float)
     for told, rows in (
         (channel.mean_range_variance, inside),
         (channel.mean_frequency_variance, np.eye(size)),
     ):
-        decoded = channel.values(reports, channel.coefficients(rows))
+        decoded = channel.values(reports, channel.moments.coefficients(rows))
         assert told() == pytest.approx((decoded**2 @ laws.T - rows).mean(), rel=1e-9)
 
 
@@ -132,8 +132,8 @@ def test_moments_cells_and_mean_variances_by_enumeration(name, size, epsilon):
 def test_codes_values_and_totals_agree(name, size, epsilon):
     channel = channel_for(name, size, epsilon)
     rng = np.random.default_rng(6)
-    column = channel.encode(rng.integers(0, size, 500), Randomness.seeded(3))
-    coefficients = channel.coefficients(rng.normal(size=(3, size)))
+    column = channel.sample(rng.integers(0, size, 500), Randomness.seeded(3))
+    coefficients = channel.moments.coefficients(rng.normal(size=(3, size)))
     levels = channel.levels(coefficients)
     values = channel.values(column, coefficients)
     np.testing.assert_allclose(levels.table[:, levels.codes(column)], values, rtol=1e-12, atol=1e-9)
@@ -147,10 +147,10 @@ def test_codes_values_and_totals_agree(name, size, epsilon):
 
 def test_decoders_of_many_bits_need_no_codes():
     channel = Threshold.for_epsilon(300, Fraction(1))
-    coefficients = channel.coefficients(np.arange(300.0)[None])
+    coefficients = channel.moments.coefficients(np.arange(300.0)[None])
     assert channel.levels(coefficients) is None
-    column = channel.encode(np.array([0, 150, 299]), Randomness.seeded(1))
-    signs = channel.expand(column)
+    column = channel.sample(np.array([0, 150, 299]), Randomness.seeded(1))
+    signs = channel.features(column)
     np.testing.assert_allclose(channel.values(column, coefficients), coefficients @ signs.T)
 
 
@@ -397,7 +397,7 @@ def test_geometric_law_is_the_one_of_the_theory():
         expected[0], expected[-1] = a**x / (1 + a), a ** (6 - x) / (1 + a)
         np.testing.assert_allclose(law, expected, rtol=1e-14)
         for values in np.eye(7):
-            np.testing.assert_allclose(channel.mean(values)[x], law @ values, rtol=1e-13)
+            np.testing.assert_allclose(channel.moments.mean(values)[x], law @ values, rtol=1e-13)
 
 
 @pytest.mark.parametrize("size", [2, 9, 10, 18, 70])
@@ -410,7 +410,7 @@ def test_rows_stand_one_after_the_other_however_many_are_made_at_a_time(size, bl
         for flip in (0, WORD):
             channel = cls(size, flip)
             truth = positions[:, None] <= np.arange(channel.bits)
-            found = channel.field.pack(channel.encode(positions, Randomness.seeded(1)))
+            found = channel.field.pack(channel.sample(positions, Randomness.seeded(1)))
             assert (found == truth ^ bool(flip)).all()
 
 
@@ -437,7 +437,7 @@ def test_the_paper_pays_for_attributes_that_are_left_whole():
     for name, whole in (("threshold-paper", kappa**2), ("threshold", 1.0), ("geometric", 1.0)):
         pair = {d: Integer(0, 9, epsilon=1, mechanism=name, per=1) for d in "ab"}
         survey, inside = Survey.design(pair), np.arange(10) <= 4
-        second = survey.channels["a"].moment(inside.astype(float))
+        second = survey.channels["a"].moments.second_moment(inside.astype(float))
         worst = (second * whole - inside).max()
         assert survey.expected_error(
             {"a": (0, 4)}, n=1, prior="worst"

@@ -406,7 +406,7 @@ def test_growing_lane_by_lane(monkeypatch):
 def test_no_two_people_share_their_noise(size, people):
     """Nobody's flips come again: pieces of 16 bytes of fair flips are all different."""
     channel = Threshold(size, WORD // 2 - 1)
-    reports = channel.encode(np.zeros(people, dtype=int), Randomness.seeded(1)).reshape(-1)
+    reports = channel.sample(np.zeros(people, dtype=int), Randomness.seeded(1)).reshape(-1)
     if size == 3:  # two bits a person: put them together
         bits = reports & 3
         reports = np.packbits(np.stack([bits & 1, bits >> 1], axis=1).reshape(-1))

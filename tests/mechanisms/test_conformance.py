@@ -1,4 +1,4 @@
-"""`check_channel` refuses every broken twin."""
+"""`check_mechanism` refuses every broken twin."""
 
 import math
 import warnings
@@ -12,7 +12,7 @@ from checks import prove
 from metricldp import CertificateError, Integer, InvalidSpecError, Randomness, Survey
 from metricldp.mechanisms import Geometric, Response, conformance
 from metricldp.mechanisms.base import ANY_TWO, Mechanism, Simple
-from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.fields import Number
 from metricldp.mechanisms.registry import mechanism
 from metricldp.mechanisms.table import Table
@@ -25,16 +25,16 @@ from metricldp_core.exact import WORD, exp_bounds
 @pytest.mark.parametrize("given", [lambda size, epsilon: None, "geometric", Response(3, WORD // 2)])
 def test_what_is_no_mechanism_is_refused(given):
     with pytest.raises(
-        InvalidSpecError, match="check_channel checks a mechanism, such as"
+        InvalidSpecError, match="check_mechanism checks a mechanism, such as"
     ) as wrong:
-        check_channel(given)
+        check_mechanism(given)
     assert "\n" not in str(wrong.value)
 
 
 def broken(what, channel):
     """What is found wrong with a channel that does not follow from its epsilon."""
     made = Simple("twin", channel, ANY_TWO)
-    found = check_channel(made, sizes=(3,), epsilons=(1.0,))
+    found = check_mechanism(made, sizes=(3,), epsilons=(1.0,))
     assert not found.holds
     assert "BROKEN" in str(found)
     assert what in {finding.what for finding in found.failures}, str(found)
@@ -122,9 +122,9 @@ def test_tables_of_weights():
     table = Table.of(weights)
     functions = np.random.default_rng(1).normal(size=(2, 4))
     np.testing.assert_allclose(
-        table.coefficients(functions), honest.coefficients(functions), rtol=1e-9
+        table.moments.coefficients(functions), honest.coefficients(functions), rtol=1e-9
     )
-    np.testing.assert_allclose(table.moment(functions), honest.moment(functions), rtol=1e-9)
+    np.testing.assert_allclose(table.moments.second_moment(functions), honest.moment(functions), rtol=1e-9)
 
 
 def test_more_reports_than_positions():
@@ -137,7 +137,7 @@ def test_more_reports_than_positions():
         return Table.of(rows)
 
     made = Simple("twice", twice, ANY_TWO)
-    found = check_channel(made, sizes=(2,), epsilons=(2.0,))
+    found = check_mechanism(made, sizes=(2,), epsilons=(2.0,))
     assert found.holds, str(found)
 
 
@@ -223,7 +223,7 @@ def test_a_false_word_that_all_pairs_are_alike():
 
 
 def test_nothing_checked_does_not_hold():
-    found = check_channel(mechanism("unary-optimised"), sizes=(30,), epsilons=(1.0,))
+    found = check_mechanism(mechanism("unary-optimised"), sizes=(30,), epsilons=(1.0,))
     assert not found.holds
     assert "nothing was checked" in str(found)
 
@@ -265,7 +265,7 @@ quickly = pytest.mark.usefixtures("few_draws")
 def wrong_with(channel, sizes=(3,), epsilon=1.0):
     """What is said to be wrong, by check."""
     made = Simple("twin", channel, ANY_TWO)
-    found = check_channel(made, sizes=sizes, epsilons=(epsilon,))
+    found = check_mechanism(made, sizes=sizes, epsilons=(epsilon,))
     return {finding.what: finding.detail for finding in found.failures}
 
 
@@ -284,8 +284,8 @@ def test_probabilities_that_do_not_add_up_though_floats_say_the_same():
         def probability(self, x, report):
             return super().probability(x, report) * (Fraction(999, 1000) if x == 1 else 1)
 
-        def log_chances(self, column):
-            return super().log_chances(column) + np.log([1, 0.999, 1])
+        def log_likelihood(self, column):
+            return super().log_likelihood(column) + np.log([1, 0.999, 1])
 
     wrong = wrong_with(lambda size, epsilon: Twin(size, Response.for_epsilon(size, epsilon).keep))
     assert wrong["probabilities"] == "the probabilities of all reports from 1 add up to 0.999"
@@ -296,21 +296,21 @@ def test_probabilities_that_do_not_add_up_though_floats_say_the_same():
 def test_the_chance_of_one_report_that_floats_say_otherwise(factor, off):
     """It is off by a share of what it is."""
 
-    def log_chances(self, column):
-        found = Response.log_chances(self, column)
+    def log_likelihood(self, column):
+        found = Response.log_likelihood(self, column)
         with np.errstate(divide="ignore"):
             found[2, 1] += np.log(factor)
         return found
 
-    wrong = wrong_with(twin_with(log_chances=log_chances))
-    assert wrong == {"probabilities": f"`log_chances`, in some report, is off by {off}"}
+    wrong = wrong_with(twin_with(log_likelihood=log_likelihood))
+    assert wrong == {"probabilities": f"`log_likelihood`, in some report, is off by {off}"}
 
 
 @quickly
 def test_a_chance_of_what_cannot_be_sent():
     class Twin(Table):
-        def log_chances(self, column):
-            found = super().log_chances(column)
+        def log_likelihood(self, column):
+            found = super().log_likelihood(column)
             assert (found[2] == -np.inf).all()
             found[2] = np.log([0.25, 0.0625])
             return found
@@ -318,7 +318,7 @@ def test_a_chance_of_what_cannot_be_sent():
     third = WORD // 3
     never = (WORD - third, third, 0), (third, WORD - third, 0)
     wrong = wrong_with(lambda size, epsilon: Twin(never), sizes=(2,))
-    assert wrong == {"probabilities": "`log_chances`, in some report, is off by 0.25"}
+    assert wrong == {"probabilities": "`log_likelihood`, in some report, is off by 0.25"}
 
 
 @quickly
@@ -453,7 +453,7 @@ def test_pairs_may_be_told_apart_differently_if_nobody_says_that_they_are_alike(
     """And no warning is given of coins that are seeded for a check."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = check_channel(mechanism("geometric"), sizes=(4,), epsilons=(1.0,))
+        found = check_mechanism(mechanism("geometric"), sizes=(4,), epsilons=(1.0,))
     assert found.holds, str(found)
 
 
@@ -555,13 +555,13 @@ class Forgetful(Mechanism):
 @quickly
 def test_saved_data_that_make_another_channel():
     for more in (1, -1):
-        found = check_channel(Forgetful(more=more), sizes=(3,), epsilons=(1.0,))
+        found = check_mechanism(Forgetful(more=more), sizes=(3,), epsilons=(1.0,))
         (failure,) = found.failures
         assert (failure.what, failure.detail) == ("saved data", "saved data make another channel")
-    assert check_channel(Forgetful(more=0), sizes=(3,), epsilons=(1.0,)).holds
+    assert check_mechanism(Forgetful(more=0), sizes=(3,), epsilons=(1.0,)).holds
     for needs in (True, False):
         made = type("Needs", (Forgetful,), {"needs_order": needs})
-        assert check_channel(made(more=0), sizes=(2,), epsilons=(1.0,)).holds
+        assert check_mechanism(made(more=0), sizes=(2,), epsilons=(1.0,)).holds
 
 
 @quickly
@@ -655,7 +655,7 @@ def with_reports(count):
         row[0] += WORD - sum(row)
         return Table.of([row, [row[-1] + row[0] // 4, *row[1:-1], row[0] - row[0] // 4]])
 
-    return check_channel(Simple("many", many, ANY_TWO), sizes=(2,), epsilons=(1.0,))
+    return check_mechanism(Simple("many", many, ANY_TWO), sizes=(2,), epsilons=(1.0,))
 
 
 def test_up_to_4096_reports_are_listed(monkeypatch):
@@ -672,7 +672,7 @@ def test_more_than_4096_reports_are_not_listed():
 
 @quickly
 def test_cases_that_are_skipped_spoil_nothing():
-    found = check_channel(mechanism("unary-optimised"), sizes=(2, 30), epsilons=(1.0,))
+    found = check_mechanism(mechanism("unary-optimised"), sizes=(2, 30), epsilons=(1.0,))
     assert found.holds
     assert "skipped" in {finding.what for finding in found.findings}
     assert len(found.findings) == 10
@@ -680,7 +680,7 @@ def test_cases_that_are_skipped_spoil_nothing():
 
 @quickly
 def test_which_cases_are_checked_and_what_is_printed():
-    found = check_channel(mechanism("randomized-response"))
+    found = check_mechanism(mechanism("randomized-response"))
     cases = list(dict.fromkeys(finding.case for finding in found.findings))
     assert cases == [
         f"{size} positions, epsilon {epsilon}, uniform"
@@ -694,13 +694,13 @@ def test_which_cases_are_checked_and_what_is_printed():
     assert lines[-1] == "randomized-response: all 81 checks hold"
     assert all(
         finding.case.endswith("line")
-        for finding in check_channel(mechanism("geometric"), sizes=(2,), epsilons=(1.0,)).findings
+        for finding in check_mechanism(mechanism("geometric"), sizes=(2,), epsilons=(1.0,)).findings
     )
-    more = check_channel(
+    more = check_mechanism(
         mechanism("randomized-response"), sizes=(2,), epsilons=(1.0,), metrics=[Uniform, Line]
     )
     assert {finding.case.split()[-1] for finding in more.findings} == {"uniform", "line"}
-    twin = check_channel(Simple("twin", twin_with(cells=lambda self, totals: totals), ANY_TWO))
+    twin = check_mechanism(Simple("twin", twin_with(cells=lambda self, totals: totals), ANY_TWO))
     lines = str(twin).splitlines()
     assert lines[0].split() == ["case", "check"]
     assert lines[1].startswith("2 positions, epsilon 0.1, uniform  features  `cells` is off by ")

@@ -113,7 +113,7 @@ def test_noise_of_many_rounds_is_cut_at_the_domain(seed, size, n):
     """With a block that nearly always grows, every draw of a coin ends beyond the domain."""
     channel = Geometric(size, 1.0, GeometricNoise(zero=1, digits=(1,), block=WORD - 1))
     positions = np.random.default_rng(seed).integers(0, size, n)
-    one, other = drawn_both_ways(lambda source: channel.encode(positions, source), seed)
+    one, other = drawn_both_ways(lambda source: channel.sample(positions, source), seed)
     assert (one == other).all()
     assert set(one.tolist()) <= {0, size - 1}
 

@@ -45,7 +45,7 @@ class Apart(Baseline, JointChannel):
 
     def encode(self, positions, randomness):
         pairs = enumerate(zip(self.channels, positions, strict=True))
-        found = {k: channel.encode(column, randomness) for k, (channel, column) in pairs}
+        found = {k: channel.sample(column, randomness) for k, (channel, column) in pairs}
         return found | {"luck": uniform(randomness, 2, len(positions[0])).astype(np.uint8)}
 
     def draw(self, positions, words):
@@ -70,12 +70,12 @@ class Apart(Baseline, JointChannel):
 
     def _decoded(self, functions, columns):
         pairs = enumerate(zip(self.channels, functions, strict=True))
-        parts = [channel.values(columns[k], channel.coefficients(f)) for k, (channel, f) in pairs]
+        parts = [channel.values(columns[k], channel.moments.coefficients(f)) for k, (channel, f) in pairs]
         return np.prod(parts, axis=0) * (0.5 + columns["luck"])
 
     def _moment(self, functions, others):
         parts = zip(self.channels, functions, others, strict=True)
-        factors = tuple(channel.moment(f, g) for channel, f, g in parts)
+        factors = tuple(channel.moments.second_moment(f, g) for channel, f, g in parts)
         return [Term(np.full(len(functions[0]), 1.25), factors)]
 
     def _influence(self, functions):
@@ -144,7 +144,7 @@ def told(terms, x):
 
 def test_reports_are_listed_once_each():
     columns, law = laws()
-    assert CHANNEL.has_chances
+    assert CHANNEL.has_likelihood
     assert list(columns) == [0, 1, 2, "luck"]
     reports = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     assert sorted(reports) == [(*x, luck) for x in PEOPLE for luck in (0, 1)]
@@ -160,7 +160,7 @@ def test_reports_make_a_histogram_where_they_are_one_integer():
 
 def test_chances_of_whole_columns():
     columns, law = laws()
-    found = CHANNEL.log_chances(columns)
+    found = CHANNEL.log_likelihood(columns)
     assert found.shape == (law.shape[1], *SIZES)
     np.testing.assert_allclose(np.exp(found).reshape(law.shape[1], -1), law.T, rtol=1e-12)
 
@@ -168,7 +168,7 @@ def test_chances_of_whole_columns():
         def probability(self, x, report):
             return Fraction(int(x[0] == report[0]))
 
-    sure = Sure(CHANNEL.sizes, CHANNEL.channels).log_chances(columns)
+    sure = Sure(CHANNEL.sizes, CHANNEL.channels).log_likelihood(columns)
     assert np.array_equal(sure[:, :, 0, 0] == 0, columns[0][:, None] == np.arange(SIZES[0]))
     assert (sure[sure != 0] == -np.inf).all()
 
@@ -325,12 +325,12 @@ def test_the_ends_of_what_is_known_are_what_it_is(known):
     (block,) = survey.blocks.values()
     assert block.channel.one is None
     same = [np.array([[known] * 2, [1, 0]]), np.array([[1.0] * 3, [1, 0, 0]])]
-    assert block.channel.ends(same) == (known, known)
+    assert block.channel.moments.output_range(same) == (known, known)
     nobody = [np.array([[0.0, 0.0]]), np.array([[known, 1.0, 2.0]])]
-    assert block.channel.ends(nobody) == (0, 0)
+    assert block.channel.moments.output_range(nobody) == (0, 0)
     other = [np.array([[1.0, 0.0]]), np.array([[1.0, 0.0, known]])]
     most = float(block.channel.influence(other)[0])
-    assert block.channel.ends(other) == (-most, most) and most > 0
+    assert block.channel.moments.output_range(other) == (-most, most) and most > 0
 
 
 def test_which_products_are_the_same_for_everybody():

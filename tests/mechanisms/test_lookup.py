@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from metricldp.mechanisms import lookup
-from metricldp.mechanisms.lookup import Lookup
+from metricldp.mechanisms.sampling import Lookup
 from metricldp_core.exact import WORD
 
 EIGHTH = WORD >> 3

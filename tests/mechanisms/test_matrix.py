@@ -670,7 +670,7 @@ def test_the_predicted_total_error_is_the_enumerated_one(mechanism, workload):
     channel = survey.channels["v"]
     own = np.array([[1, 2.5, 0, -1], [0, 0.5, 0.5, 3]])
     rows = own if workload == "own" else plans.WORKLOADS[workload](4).rows_block(0, 10)
-    decoded = channel.values(channel.every_report(), channel.coefficients(rows))
+    decoded = channel.values(channel.every_report(), channel.moments.coefficients(rows))
     totals = []
     for x in range(4):
         p = np.array([float(q) for q in exact_law(channel, x).values()])

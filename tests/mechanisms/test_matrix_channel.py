@@ -55,15 +55,15 @@ def test_every_strategy_keeps_its_promises_in_any_window(name, reach):
         assert at_most_exp(worst, spent)
     functions = np.random.default_rng(1).normal(size=(6, channel.size))
     everything = channel.every_report()
-    decoded = channel.values(everything, channel.coefficients(functions))
+    decoded = channel.values(everything, channel.moments.coefficients(functions))
     assert not channel.field.invalid(everything).any()
-    moment, decoder = channel.moments(functions, functions[::-1].copy())
+    moment, decoder = channel.moments.second_moment_estimator(functions, functions[::-1].copy())
     of_moment = channel.values(everything, decoder)
     for x, law in enumerate(laws):
         assert sum(law.values()) == 1
         p = np.array([float(q) for q in law.values()])
         np.testing.assert_allclose(decoded @ p, functions[:, x], atol=1e-9)
-        np.testing.assert_allclose(channel.moment(functions)[:, x], decoded**2 @ p)
+        np.testing.assert_allclose(channel.moments.second_moment(functions)[:, x], decoded**2 @ p)
         np.testing.assert_allclose(moment[:, x], (decoded * decoded[::-1]) @ p, atol=1e-9)
         np.testing.assert_allclose(of_moment @ p, moment[:, x], atol=1e-8)
     for function, values in zip(functions, decoded, strict=True):
@@ -74,9 +74,9 @@ def test_every_strategy_keeps_its_promises_in_any_window(name, reach):
 def test_features_codes_totals_and_cells_agree(name, reach):
     channel = some_channel(name, reach)
     rng = np.random.default_rng(2)
-    column = channel.encode(rng.integers(0, channel.size, 300), Randomness.seeded(3))
-    coefficients = channel.coefficients(rng.normal(size=(4, channel.size)))
-    features = channel.expand(column)
+    column = channel.sample(rng.integers(0, channel.size, 300), Randomness.seeded(3))
+    coefficients = channel.moments.coefficients(rng.normal(size=(4, channel.size)))
+    features = channel.features(column)
     assert np.abs(features).max() <= channel.largest
     values = channel.values(column, coefficients)
     np.testing.assert_allclose(values, coefficients @ features.T, atol=1e-9)
@@ -87,8 +87,8 @@ def test_features_codes_totals_and_cells_agree(name, reach):
     for code in range(3):
         assert (totals[:, code] == features[codes == code].sum(axis=0)).all()
     joint = np.stack([totals, totals[::-1]], axis=-1).astype(float)
-    expected = np.tensordot(channel.coefficients(np.eye(channel.size)), joint, axes=1)
-    np.testing.assert_allclose(channel.cells(joint), expected, atol=1e-9)
+    expected = np.tensordot(channel.moments.coefficients(np.eye(channel.size)), joint, axes=1)
+    np.testing.assert_allclose(channel.moments.frequencies(joint), expected, atol=1e-9)
 
 
 def test_the_sampler_follows_its_integers():
@@ -125,7 +125,7 @@ def test_a_wide_window_is_the_literal_mechanism():
         assert window.noise.tail(reach) < Fraction(1, 1 << 64)
         prefix = np.array([1.0, 1, 0, 0, 0])
         np.testing.assert_allclose(
-            channel.moment(prefix) - prefix**2, literal, rtol=1e-12, atol=1e-15
+            channel.moments.second_moment(prefix) - prefix**2, literal, rtol=1e-12, atol=1e-15
         )
 
 
@@ -140,7 +140,7 @@ def test_no_window_at_all_is_threshold_bits_with_half_the_variance():
         for report, p in law.items():
             assert float(p) == pytest.approx(float(other[report]), rel=1e-12)
     functions = np.random.default_rng(3).normal(size=(5, 4))
-    np.testing.assert_allclose(channel.moment(functions), bits.moment(functions), rtol=1e-12)
+    np.testing.assert_allclose(channel.moments.second_moment(functions), bits.moment(functions), rtol=1e-12)
     wide = Matrix(strategy="prefix").channel(4, Line(epsilon))
     np.testing.assert_allclose(wide.variances, 2 * channel.variances, rtol=1e-12)
 
@@ -162,7 +162,7 @@ def test_sums_of_the_widest_fields_are_exact():
         [[plans.LARGEST_ENTRY, -plans.LARGEST_ENTRY]], [HALF], plans.LARGEST_REACH
     )
     assert channel.bits == 32
-    count = (1 << 22) // channel.features + 5
+    count = (1 << 22) // channel.moments.feature_count + 5
     rng = np.random.default_rng(6)
     fields = channel.noises[0].size - 1 - rng.integers(0, 3, count)
     column = fields.astype("<u4").view(np.uint8).reshape(-1, 4)
@@ -206,7 +206,7 @@ def test_a_reach_beyond_all_need_is_refused(reach):
 def test_rows_that_cannot_tell_a_position_are_refused_by_the_decoder():
     channel = MatrixChannel.of([[1, 1, 0]], [HALF])
     with pytest.raises(QueryError, match="not determine the count of position 0"):
-        channel.coefficients(np.zeros(3))
+        channel.moments.coefficients(np.zeros(3))
     last = MatrixChannel.of(
         [[1, 0, 0, 0], [0, 1, 0, 0]], [HALF, HALF]
     )  # 0 and 1 are told, 2 is not
@@ -238,7 +238,7 @@ def test_windows_and_rows():
     found = [noise.epsilon for noise in channel.noises]
     assert found == pytest.approx([1, 7, math.log(WORD), 1e-9, 1], rel=1e-8)
     assert channel.size == 3
-    assert channel.features == 11
+    assert channel.moments.feature_count == 11
     assert channel.largest == far + 4
     assert MatrixChannel.of([[0, 1]], [Fraction(1)], 0).largest == 1
     assert MatrixChannel.of([[-9, 1]], [Fraction(1)], 2).largest == 11
@@ -277,7 +277,7 @@ def test_more_rows_than_needed_are_read_with_the_least_variance():
     epsilons = [HALF, Fraction(1), Fraction(2), Fraction(1, 4), THIRD]
     channel = MatrixChannel.of(rows, epsilons, 4)
     functions = np.random.default_rng(11).normal(size=(4, 3))
-    found = channel.coefficients(functions)[:, 1:6]
+    found = channel.moments.coefficients(functions)[:, 1:6]
     seen = (rows - rows[:, -1:])[:, :-1]
     weights = np.diag(1 / channel.variances.mean(axis=1))
     best = np.linalg.inv(seen.T @ weights @ seen) @ seen.T @ weights
@@ -290,14 +290,14 @@ def test_a_row_without_noise_is_trusted_and_no_other():
     """At epsilon 60 a row is as good as the truth; what it tells is not read from noisy rows."""
     rows = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0]])
     channel = MatrixChannel.of(rows, [Fraction(64), *[Fraction(1, 1000)] * 3], 2)
-    told = channel.coefficients(np.array([[1.0, 0, 0], [0, 1, 0]]))[:, 1:5]
+    told = channel.moments.coefficients(np.array([[1.0, 0, 0], [0, 1, 0]]))[:, 1:5]
     np.testing.assert_allclose(told, [[1, 0, 0, 0], [0, 0, 0.5, 0.5]], atol=1e-9)
 
 
 def test_codes_are_for_few_combinations_of_rows(monkeypatch):
     """As many as the product of the windows that a decoder reads, and not one more."""
     channel = MatrixChannel.of([[0, 1, 2], [1, 0, 0]], [HALF, Fraction(1)], 1)
-    one, both = channel.coefficients(np.array([[[1.0, 0, 0]], [[0.0, 1, 0]]]))
+    one, both = channel.moments.coefficients(np.array([[[1.0, 0, 0]], [[0.0, 1, 0]]]))
     assert channel.levels(one).table.shape == (1, 4)
     assert channel.levels(both).table.shape == (1, 5 * 4)
     monkeypatch.setattr(matrix, "_MOST_CODES", 20)
@@ -306,10 +306,10 @@ def test_codes_are_for_few_combinations_of_rows(monkeypatch):
     assert channel.levels(both) is None
     assert channel.levels(one) is not None
     monkeypatch.undo()
-    decoders = np.zeros((2, channel.features))
+    decoders = np.zeros((2, channel.moments.feature_count))
     decoders[0, [0, 1, 3]], decoders[1, [0, 2, 4]] = [1, 2, 3], [4, 5, 6]  # a row each
     levels, reports = channel.levels(decoders), channel.every_report()
-    expected = decoders @ channel.expand(reports).T
+    expected = decoders @ channel.features(reports).T
     np.testing.assert_allclose(levels.table[:, levels.codes(reports)], expected)
 
 

@@ -19,7 +19,7 @@ from metricldp import (
     Survey,
 )
 from metricldp.mechanisms import memoised_channel as memoised
-from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.geometric import Geometric
 from metricldp.mechanisms.lazy import Lazy
 from metricldp.mechanisms.memoised import SPARE, MemoisedPlan
@@ -46,7 +46,7 @@ def again(**more):
     ],
 )
 def test_every_first_blur_conforms(first, metric):
-    found = check_channel(MemoisedPlan(first), sizes=(2, 5), epsilons=(0.1, 3.0), metrics=[metric])
+    found = check_mechanism(MemoisedPlan(first), sizes=(2, 5), epsilons=(0.1, 3.0), metrics=[metric])
     assert found.holds, str(found)
 
 
@@ -117,14 +117,14 @@ def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
     """Both together are geometric noise with the smaller epsilon, so nothing is lost by memory."""
     channel = MemoisedPlan("geometric", after).channel(size, Line(decimal_of(before)))
     wanted = Geometric.for_epsilon(size, decimal_of(after) * (1 - SPARE))
-    assert channel.chances == pytest.approx(wanted.chances, rel=1e-12)
-    assert channel.coefficients(np.eye(size)) == pytest.approx(
+    assert channel.moments.probabilities.T == pytest.approx(wanted.chances, rel=1e-12)
+    assert channel.moments.coefficients(np.eye(size)) == pytest.approx(
         wanted.coefficients(np.eye(size)), rel=1e-6, abs=1e-6
     )
     both = Memoised(Geometric.for_epsilon(size, decimal_of(before)), wanted)  # noise on noise
     middle = (np.arange(size) < size // 2).astype(float)[None]
     if size > 2:
-        assert both.moment(middle).mean() > 1.2 * channel.moment(middle).mean()
+        assert both.moment(middle).mean() > 1.2 * channel.moments.second_moment(middle).mean()
 
 
 def test_a_second_blur_that_treats_pairs_differently_is_looked_at_pair_by_pair():
@@ -203,10 +203,10 @@ def test_answers_have_no_bias_and_the_stated_error():
     """Decoded from both blurs: the exact mean and second moment over all reports."""
     survey = Survey.design({"x": Integer(0, 6, epsilon=1, mechanism=again(each=0.5), per=1)})
     channel, function = survey.channels["x"], np.array([0, 0, 1, 1, 1, 0, 0.0])
-    values = channel.values(channel.every_report(), channel.coefficients(function[None]))[0]
+    values = channel.values(channel.every_report(), channel.moments.coefficients(function[None]))[0]
     law = np.array([[float(channel.probability(x, y)) for y in range(7)] for x in range(7)])
     assert law @ values == pytest.approx(function, abs=1e-9)
-    assert law @ values**2 == pytest.approx(channel.moment(function[None])[0], rel=1e-9)
+    assert law @ values**2 == pytest.approx(channel.moments.second_moment(function[None])[0], rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_probabilities_and_worst_ratios(size):
     found = [[made.probability(x, np.int64(y)) for y in range(24)] for x in range(size)]
     assert found == expected
     assert all(sum(row) == 1 for row in found)
-    logs = made.log_chances(np.arange(24, dtype=np.uint8))
+    logs = made.log_likelihood(np.arange(24, dtype=np.uint8))
     np.testing.assert_allclose(np.exp(logs), np.array(expected, dtype=float).T, rtol=1e-12)
     for x, other in product(range(size), repeat=2):
         ratios = [p / q for p, q in zip(expected[x], expected[other], strict=True)]
@@ -107,7 +107,7 @@ def test_decoders_are_unbiased_and_best_for_people_as_they_are_spread(size, whic
     draw = np.random.default_rng(size)
     for shape in [(size,), (3, size), (2, 3, size)]:
         functions = draw.normal(size=shape)
-        found = made.coefficients(functions)
+        found = made.moments.coefficients(functions)
         np.testing.assert_allclose(found, functions @ best, atol=1e-10)
         np.testing.assert_allclose(made.mean(found), functions, atol=1e-10)
         reports = draw.normal(size=(*shape[:-1], 24))
@@ -117,7 +117,7 @@ def test_decoders_are_unbiased_and_best_for_people_as_they_are_spread(size, whic
     for people in priors(size):
         expected = np.average(squares, weights=people)
         asked = None if people is None else np.array(people)
-        assert made.mean_square(rows.T @ rows, asked) == pytest.approx(expected, rel=1e-10)
+        assert made.moments.mean_square(rows.T @ rows, asked) == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_whole_columns_are_spread_and_estimated_as_the_table_says(size):
     np.testing.assert_allclose(made.spread(shares), shares @ law, rtol=1e-9)
     np.testing.assert_allclose(made.spread(shares[0, 0]), shares[0, 0] @ law, rtol=1e-9)
     totals = rng.random((made.outputs, 3, 2))
-    decoders = made.coefficients(np.eye(size))
+    decoders = made.moments.coefficients(np.eye(size))
     np.testing.assert_allclose(
-        made.cells(totals), np.tensordot(decoders, totals, axes=1), rtol=1e-6, atol=1e-9
+        made.moments.frequencies(totals), np.tensordot(decoders, totals, axes=1), rtol=1e-6, atol=1e-9
     )
-    np.testing.assert_allclose(made.cells(totals[:, 0, 0]), decoders @ totals[:, 0, 0], atol=1e-9)
+    np.testing.assert_allclose(made.moments.frequencies(totals[:, 0, 0]), decoders @ totals[:, 0, 0], atol=1e-9)
     assert made.distribution.size == size

@@ -49,7 +49,7 @@ def test_channel_of_its_output_distribution_is_the_same(channel):
     assert type(again) is type(channel)
     assert again.distribution == channel.distribution
     functions = np.random.default_rng(1).normal(size=(2, channel.size))
-    found, expected = again.coefficients(functions), channel.coefficients(functions)
+    found, expected = again.moments.coefficients(functions), channel.moments.coefficients(functions)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 

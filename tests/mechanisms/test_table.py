@@ -81,7 +81,7 @@ def test_more_reports_than_positions_are_decoded_with_the_least_variance():
     weighted = shares[:, sent] / shares[:, sent].mean(axis=0)
     expected = np.zeros((3, 5))
     expected[:, sent] = np.linalg.solve(weighted @ shares[:, sent].T, weighted)
-    np.testing.assert_allclose(table.coefficients(np.eye(3)), expected, atol=1e-12)
+    np.testing.assert_allclose(table.moments.coefficients(np.eye(3)), expected, atol=1e-12)
     prior = (0.5, 0.25, 0.25)
     weighted = shares[:, sent] / (prior @ shares[:, sent])
     spread = np.zeros((3, 5))
@@ -89,7 +89,7 @@ def test_more_reports_than_positions_are_decoded_with_the_least_variance():
     np.testing.assert_allclose(replace(table, prior=prior).coefficients(np.eye(3)), spread)
     assert np.abs(spread - expected).max() > 0.01
     totals = np.arange(10.0).reshape(5, 2)
-    np.testing.assert_allclose(table.cells(totals), expected @ totals, atol=1e-9)
+    np.testing.assert_allclose(table.moments.frequencies(totals), expected @ totals, atol=1e-9)
 
 
 def test_positions_that_no_report_tells_apart_are_named():

@@ -150,7 +150,7 @@ def test_a_persons_own_bit_is_drawn_to_the_last_unit():
         def words(self, count):
             return np.array(drawn if count == 5 else [WORD - 1] * count, dtype=np.uint64)
 
-    bits = np.unpackbits(channel.encode(people, Randomness()), axis=1, bitorder="little")
+    bits = np.unpackbits(channel.sample(people, Randomness()), axis=1, bitorder="little")
     assert bits[np.arange(5), people].tolist() == [1, 0, 1, 0, 1]
 
 
@@ -194,12 +194,12 @@ each_small = pytest.mark.parametrize("channel", SMALL, ids=lambda channel: str(c
 @each_small
 def test_frequencies_are_unbiased_with_their_exact_variance(channel):
     size = channel.size
-    decoded = channel.values(channel.every_report(), channel.coefficients(np.eye(size)))
+    decoded = channel.values(channel.every_report(), channel.moments.coefficients(np.eye(size)))
     laws = np.array([[float(p) for p in exact_law(channel, x).values()] for x in range(size)])
     np.testing.assert_allclose(decoded @ laws.T, np.eye(size), atol=1e-10)
     variances = decoded**2 @ laws.T - np.eye(size)
-    np.testing.assert_allclose(channel.moment(np.eye(size)) - np.eye(size), variances, rtol=1e-9)
-    assert channel.mean_frequency_variance() == pytest.approx(variances.mean(), rel=1e-9)
+    np.testing.assert_allclose(channel.moments.second_moment(np.eye(size)) - np.eye(size), variances, rtol=1e-9)
+    assert channel.moments.mean_frequency_variance() == pytest.approx(variances.mean(), rel=1e-9)
 
 
 @each_small
@@ -207,9 +207,9 @@ def test_covariances_by_enumeration(channel):
     rng = np.random.default_rng(4)
     f, g = rng.normal(size=(2, 6, channel.size))
     reports = channel.every_report()
-    products = channel.values(reports, channel.coefficients(f))
-    products = products * channel.values(reports, channel.coefficients(g))
-    moment, decoder = channel.moments(f, g)
+    products = channel.values(reports, channel.moments.coefficients(f))
+    products = products * channel.values(reports, channel.moments.coefficients(g))
+    moment, decoder = channel.moments.second_moment_estimator(f, g)
     for x in range(channel.size):
         law = np.array([float(p) for p in exact_law(channel, x).values()])
         np.testing.assert_allclose(products @ law, moment[:, x], rtol=1e-9, atol=1e-9)
@@ -227,7 +227,7 @@ def test_the_level_costs_nothing_and_is_never_worse_than_none(channel):
     )
     other, own = channel.noise
     without = functions**2 @ other[:, None] + functions**2 * (own - other)
-    here = channel.moment(functions) - functions**2
+    here = channel.moments.second_moment(functions) - functions**2
     assert (here.mean(axis=1) <= without.mean(axis=1) * (1 + 1e-12)).all()
     best = functions @ channel._shares[:, None]
     for step in (-0.01, 0.01):  # any other level costs more, people spread evenly
@@ -235,27 +235,27 @@ def test_the_level_costs_nothing_and_is_never_worse_than_none(channel):
         off = rest**2 @ other[:, None] + rest**2 * (own - other)
         assert (here.mean(axis=1) < off.mean(axis=1)).all()
     whole = np.ones((1, channel.size))
-    np.testing.assert_allclose(channel.moment(whole), 1, rtol=1e-12)
-    np.testing.assert_allclose(channel.coefficients(whole)[:, 1:], 0, atol=1e-12)
+    np.testing.assert_allclose(channel.moments.second_moment(whole), 1, rtol=1e-12)
+    np.testing.assert_allclose(channel.moments.coefficients(whole)[:, 1:], 0, atol=1e-12)
     np.testing.assert_allclose(
-        channel.moment(1 - np.eye(channel.size)) - (1 - np.eye(channel.size)),
-        channel.moment(np.eye(channel.size)) - np.eye(channel.size),
+        channel.moments.second_moment(1 - np.eye(channel.size)) - (1 - np.eye(channel.size)),
+        channel.moments.second_moment(np.eye(channel.size)) - np.eye(channel.size),
         rtol=1e-9,
     )
 
 
 @each_small
 def test_cells_are_the_decoders_turned_round(channel):
-    coefficients = channel.coefficients(np.eye(channel.size))
-    totals = np.random.default_rng(2).normal(size=(channel.features, 3))
-    np.testing.assert_allclose(channel.cells(totals), coefficients @ totals, rtol=1e-9)
+    coefficients = channel.moments.coefficients(np.eye(channel.size))
+    totals = np.random.default_rng(2).normal(size=(channel.moments.feature_count, 3))
+    np.testing.assert_allclose(channel.moments.frequencies(totals), coefficients @ totals, rtol=1e-9)
 
 
 def test_response_has_the_mean_variance_that_it_says():
     for size in (2, 5, 30):
         channel = Response.for_epsilon(size, Fraction(3, 2))
-        variances = channel.moment(np.eye(size)) - np.eye(size)
-        assert channel.mean_frequency_variance() == pytest.approx(variances.mean(), rel=1e-9)
+        variances = channel.moments.second_moment(np.eye(size)) - np.eye(size)
+        assert channel.moments.mean_frequency_variance() == pytest.approx(variances.mean(), rel=1e-9)
 
 
 # The optimum
@@ -737,7 +737,7 @@ def test_auto_takes_the_smaller_mean_variance_of_frequencies():
             : 4 if size <= 16 else 3
         ]:
             with contextlib.suppress(InvalidSpecError):  # no tents where one would be below 0
-                errors[name] = build(name, size, metric).mean_frequency_variance()
+                errors[name] = build(name, size, metric).moments.mean_frequency_variance()
         found = choose(size, metric).name
         assert errors[found] <= 1.02 * min(errors.values())
         taken.add(found)

@@ -43,7 +43,7 @@ def test_cells_lie_row_by_row_with_places_between():
 def test_the_law_is_that_of_the_ring():
     made = channel()
     assert np.allclose(shares(made).sum(axis=1), 1)
-    logs = made.log_chances(made.every_report())
+    logs = made.log_likelihood(made.every_report())
     assert np.allclose(np.exp(logs).T, shares(made), rtol=1e-12)
     for x in range(6):
         for other in range(6):
@@ -54,15 +54,15 @@ def test_the_law_is_that_of_the_ring():
 
 def unbiased(made):
     functions = np.random.default_rng(1).normal(size=(4, made.size))
-    return np.allclose(made.coefficients(functions) @ shares(made).T, functions, atol=1e-9)
+    return np.allclose(made.moments.coefficients(functions) @ shares(made).T, functions, atol=1e-9)
 
 
 def test_decoders_of_large_grids_are_unbiased_with_exact_moments(unsolved):
     made = channel()
     assert unbiased(made)
     f, g = np.random.default_rng(2).normal(size=(2, 3, made.size))
-    product = made.coefficients(f) * made.coefficients(g)
-    assert np.allclose(made.moment(f, g), product @ shares(made).T, rtol=1e-9)
+    product = made.moments.coefficients(f) * made.moments.coefficients(g)
+    assert np.allclose(made.moments.second_moment(f, g), product @ shares(made).T, rtol=1e-9)
     moment, decoder = made.moments(f, g)
     assert np.allclose(decoder @ shares(made).T, moment, rtol=1e-9)
 
@@ -74,7 +74,7 @@ def test_products_are_decoded_like_any_function(monkeypatch, most):
     first, second = rng.normal(size=(5, 2)), rng.normal(size=(5, 3))
     whole = np.einsum("qa,qb->qab", first, second).reshape(5, 6)
     found = made.product_coefficients([first, second])
-    assert np.allclose(found, made.coefficients(whole), rtol=1e-9)
+    assert np.allclose(found, made.moments.coefficients(whole), rtol=1e-9)
 
 
 @pytest.mark.parametrize("most", [0, 1024])
@@ -86,7 +86,7 @@ def test_the_mean_square_of_products_is_that_of_their_decoders(monkeypatch, most
     for rows in (np.tril(np.ones((3, 3))), np.ones((1, 3))):
         first, second = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), rows
         whole = np.einsum("pa,qb->pqab", first, second).reshape(-1, made.size)
-        expected = made.moment(whole).mean(axis=1).sum()
+        expected = made.moments.second_moment(whole).mean(axis=1).sum()
         found = made.product_mean_square([first.T @ first, second.T @ second])
         assert found == pytest.approx(expected, rel=1e-9)
 
@@ -112,8 +112,8 @@ def test_estimated_cells_are_the_transpose_of_decoders(monkeypatch, most):
     monkeypatch.setattr(wound, "MOST_SOLVED", most)
     made = channel()
     totals = np.random.default_rng(3).integers(0, 9, (made.outputs, 2, 3)).astype(float)
-    expected = np.tensordot(made.coefficients(np.eye(made.size)), totals, axes=1)
-    assert np.allclose(made.cells(totals), expected, rtol=1e-9)
+    expected = np.tensordot(made.moments.coefficients(np.eye(made.size)), totals, axes=1)
+    assert np.allclose(made.moments.frequencies(totals), expected, rtol=1e-9)
 
 
 def test_the_decoder_of_large_grids_is_near_the_best():
@@ -125,10 +125,10 @@ def test_the_decoder_of_large_grids_is_near_the_best():
     at = np.arange(12)
     ranges = [(at >= a) & (at <= b) for a in range(12) for b in range(a, 12)]
     boxes = np.array([np.outer((at > 2) & (at < 8), one).ravel() for one in ranges], dtype=float)
-    solved = made.moment(boxes).mean()
+    solved = made.moments.second_moment(boxes).mean()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(wound, "MOST_SOLVED", 0)
-        assert solved < made.moment(boxes).mean() < 1.15 * solved
+        assert solved < made.moments.second_moment(boxes).mean() < 1.15 * solved
 
 
 def test_what_is_known_of_everybody_costs_nothing(unsolved):
@@ -145,7 +145,7 @@ def test_few_cells_on_a_long_ring_are_not_solved_for():
     assert channel()._solved
     long = Wound.on((32, 32), (128, 128), ((0, *[1] * (128 * 128 - 1)),), UNIT)
     assert not long._solved
-    assert long.coefficients(np.ones((1, 1024))).shape == (1, 128 * 128)
+    assert long.moments.coefficients(np.ones((1, 1024))).shape == (1, 128 * 128)
 
 
 def cost_around(made, onward):

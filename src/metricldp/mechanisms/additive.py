@@ -25,9 +25,9 @@ import numpy.typing as npt
 
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.mechanisms.additive_channel import Shaped
+from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.base import Label, Mechanism
-from metricldp.mechanisms.channel import Channel, Floats
+from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.levels import Shape, from_text, in_text
 from metricldp.mechanisms.matrix import (
     GIVEN,
@@ -37,6 +37,7 @@ from metricldp.mechanisms.matrix import (
     said_workload,
     workload_of,
 )
+from metricldp.mechanisms.moments import Floats
 from metricldp.metrics import Metric
 from metricldp_core.distributions import Distribution
 from metricldp_core.levels import Additive
@@ -116,7 +117,9 @@ class ShapedNoise(Mechanism):
                 f"the patterns of additive noise exceed the metric for values {far} steps apart; "
                 "leave patterns out, and the best are found"
             )
-        return Shaped.of(size, settled.patterns, steps.unit, settled.prior)
+        return AdditiveChannel.of(
+            (size,), (len(settled.patterns[0]),), settled.patterns, steps.unit, settled.prior
+        )
 
     def kept(self, size: int, metric: Metric) -> Metric:
         return metric
@@ -264,8 +267,10 @@ def best_patterns(
         heights, objective = searched(gram, tried, around, count if small else _FEWER)
         patterns = tuple(tuple((row.max() - row).tolist()) for row in heights)
         if small:
-            channel = Shaped.of(steps.size, patterns, steps.unit, prior)
-            objective = channel.mean_square(gram, None if prior is None else np.array(prior))
+            channel = AdditiveChannel.of((steps.size,), (around,), patterns, steps.unit, prior)
+            objective = channel.moments.mean_square(
+                gram, None if prior is None else np.array(prior)
+            )
         found.append((objective, patterns))
     return min(found)[1]
 

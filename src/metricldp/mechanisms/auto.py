@@ -12,8 +12,9 @@ import numpy as np
 from metricldp.basics.errors import CertificateError, InvalidSpecError, QueryError
 from metricldp.mechanisms.additive import MOST_POSITIONS as MOST_SHAPED
 from metricldp.mechanisms.base import Mechanism
-from metricldp.mechanisms.channel import Channel, Floats
+from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.matrix import checked_prior, checked_workload, workload_of
+from metricldp.mechanisms.moments import Floats
 from metricldp.mechanisms.registry import BUILT_IN
 from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Metric
@@ -119,12 +120,12 @@ def mean_variance(
 ) -> float:
     """What one person adds to the variance of a question, mean over all of them and all people."""
     if workload == "ranges" and prior is None:
-        return channel.mean_range_variance()
+        return channel.moments.mean_range_variance()
     if workload == "values" and prior is None:
-        return channel.mean_frequency_variance()
+        return channel.moments.mean_frequency_variance()
     asked = workload_of(workload, channel.size)
     spread = None if prior is None else np.array(prior)
-    return variance_of(channel.mean_square(asked.gram(), spread), asked, spread)
+    return variance_of(channel.moments.mean_square(asked.gram(), spread), asked, spread)
 
 
 def variance_of(squares: float, workload: Workload, prior: Floats | None) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metricldp.mechanisms.channel import Floats
+from metricldp.mechanisms.moments import Floats
 from metricldp.mechanisms.matrix import checked_workload, workload_of
 
 

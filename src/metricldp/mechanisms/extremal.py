@@ -34,8 +34,8 @@ from metricldp.mechanisms.matrix import (
     said_workload,
     workload_of,
 )
-from metricldp.mechanisms.mixture import Mixture
 from metricldp.mechanisms.shapes import BestMixture, best_mixture
+from metricldp.mechanisms.table import Table, extremal_table
 from metricldp.metrics import Metric
 from metricldp.metrics.closed import closure
 from metricldp_core.canonical import word
@@ -250,9 +250,9 @@ def _mixture(
     shapes: tuple[Shape, ...],
     tops: Sequence[str],
     prior: tuple[float, ...] | None = None,
-) -> Mixture:
+) -> Table:
     try:
-        return Mixture.made_of(shapes, tuple(int(top, 16) for top in tops), unit, prior)
+        return extremal_table(shapes, tuple(int(top, 16) for top in tops), unit, prior)
     except InvalidSpecError as wrong:
         remedy = "use the file as it was designed, or leave tops out, and they are found"
         raise InvalidSpecError(f"{wrong}; {remedy}") from None
@@ -270,13 +270,13 @@ def _tops(
     raise InvalidSpecError("the smallest distance is too small for a mixture of shapes in 64 bits")
 
 
-def _rest_is_private(table: Mixture, metric: Metric) -> bool:
+def _rest_is_private(table: Table, metric: Metric) -> bool:
     """Whether the last report, what is left of every row, tells no two values apart too well."""
-    least, most = (end(row[-1] for row in table.weights) for end in (min, max))
+    least, most = (end(row[-1] for row in table.distribution.weights) for end in (min, max))
     return at_most_exp(Fraction(most, least), metric.smallest(table.size))
 
 
-def _kept(table: Mixture, metric: Metric) -> Mixture:
+def _kept(table: Table, metric: Metric) -> Table:
     if not _rest_is_private(table, metric):
         raise InvalidSpecError(
             "the tops of the shapes do not add up to the same at every value; leave them out, and "

@@ -22,7 +22,6 @@ from metricldp.basics.numbers import is_number, is_whole, root_of
 from metricldp.basics.text import shown
 from metricldp.mechanisms.additive import checked_patterns
 from metricldp.mechanisms.base import Label
-from metricldp.mechanisms.channel import Floats
 from metricldp.mechanisms.extremal import Designed, Tents
 from metricldp.mechanisms.joint import JointChannel, JointMechanism, Metrics, People, Sizes
 from metricldp.mechanisms.joint_cells import Cells
@@ -34,6 +33,7 @@ from metricldp.mechanisms.matrix import (
     said_workload,
     workload_of,
 )
+from metricldp.mechanisms.moments import Floats
 from metricldp.mechanisms.table import Table
 from metricldp.mechanisms.torus import CellWorkload, Torus, best_torus, in_units
 from metricldp.mechanisms.workloads import Workload

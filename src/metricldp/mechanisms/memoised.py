@@ -21,12 +21,10 @@ from metricldp.basics.checks import positive
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.text import listed, shown
 from metricldp.mechanisms.base import ANY_TWO, Label, Mechanism, Simple
-from metricldp.mechanisms.channel import LARGEST_EPSILON, Channel
+from metricldp.mechanisms.channel import LARGEST_EPSILON, Channel, IntegerChannel
 from metricldp.mechanisms.extremal import Designed, Tents
-from metricldp.mechanisms.features import IntegerChannel
 from metricldp.mechanisms.geometric import Geometric
-from metricldp.mechanisms.lazy import Lazy
-from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.memoised_channel import Lazy, Memoised
 from metricldp.mechanisms.randomized_response import Response
 from metricldp.mechanisms.stored import check_kind
 from metricldp.metrics import Metric
@@ -197,7 +195,7 @@ def _truest(first: IntegerChannel, kept: Metric) -> Response:
     keep = floor_of((least + 1) / (least + outputs) * WORD)
     if keep * outputs <= WORD:
         raise InvalidSpecError("each is too small for 64-bit words; use a larger one")
-    return Response(outputs, keep)
+    return Response(core.RandomizedResponse(outputs, keep))
 
 
 def _beyond(first: IntegerChannel, x: int, other: int, most: Fraction) -> Fraction:
@@ -205,7 +203,8 @@ def _beyond(first: IntegerChannel, x: int, other: int, most: Fraction) -> Fracti
     if isinstance(first, Response):
         reports = np.array([x])
     else:
-        found = first.chances[:, x] - float(most) * first.chances[:, other]
+        chances = first.moments.probabilities
+        found = chances[x] - float(most) * chances[other]
         reports = np.flatnonzero(found >= found.max() - _SLACK)
     return max(first.probability(x, y) - most * first.probability(other, y) for y in reports)
 

@@ -24,8 +24,7 @@ from metricldp.mechanisms.joint_design import ON_CELLS
 from metricldp.mechanisms.matrix import Matrix
 from metricldp.mechanisms.memoised import MemoisedPlan
 from metricldp.mechanisms.randomized_response import Response
-from metricldp.mechanisms.threshold import Threshold
-from metricldp.mechanisms.threshold_paper import ThresholdDummy, ThresholdPaper
+from metricldp.mechanisms.threshold import Threshold, ThresholdDummy, ThresholdPaper
 from metricldp.mechanisms.unary import Unary
 from metricldp.metrics import Metric
 

@@ -28,12 +28,12 @@ from metricldp.mechanisms.additive import (
     ring_spectrum,
     searched,
 )
+from metricldp.mechanisms.additive_channel import MOST_SOLVED, AdditiveChannel
 from metricldp.mechanisms.annealing import ROUNDS, Bounds, annealed
-from metricldp.mechanisms.channel import Floats, ranges_gram
 from metricldp.mechanisms.joint import kron
 from metricldp.mechanisms.joint_cells import Cells
 from metricldp.mechanisms.levels import Shape
-from metricldp.mechanisms.torus_channel import MOST_SOLVED, Wound, placed, strides_of
+from metricldp.mechanisms.moments import Floats, ranges_gram
 from metricldp.metrics.grid import Grid
 
 _PATTERNS, _FEWER, _MANY_PLACES = 8, 4, 1024
@@ -81,6 +81,17 @@ class CellWorkload:
         return mirrored(lags)
 
 
+def strides_of(lengths: tuple[int, ...]) -> tuple[int, ...]:
+    """How far one step along each attribute is, where the last runs fastest."""
+    return tuple(math.prod(lengths[d + 1 :]) for d in range(len(lengths)))
+
+
+def placed(along: Sequence[Depths], lengths: tuple[int, ...]) -> Depths:
+    """The places around the ring of all combinations of steps along each attribute."""
+    axes = [steps * stride for steps, stride in zip(along, strides_of(lengths), strict=True)]
+    return np.asarray(reduce(np.add.outer, axes)).reshape(-1) % math.prod(lengths)
+
+
 @dataclass(frozen=True)
 class Torus:
     """A ring of places on which the cells of a grid lie, and what heights have to keep there."""
@@ -105,7 +116,7 @@ class Torus:
 
     def channel(self, patterns: tuple[Shape, ...]) -> Cells:
         sizes = self.grid.sizes
-        return Cells(sizes, Wound.on(sizes, self.lengths, patterns, self.grid.step))
+        return Cells(sizes, AdditiveChannel.of(sizes, self.lengths, patterns, self.grid.step))
 
     @cached_property
     def kept(self) -> list[tuple[int, int]]:
@@ -209,7 +220,7 @@ def best_torus(asked: CellWorkload, grid: Grid) -> tuple[tuple[int, ...], tuple[
         torus = Torus(grid, lengths)
         patterns = _searched(asked, torus)
         try:
-            found.append((torus.channel(patterns).one.mean_square(gram), lengths, patterns))
+            found.append((torus.channel(patterns).one.moments.mean_square(gram), lengths, patterns))
         except QueryError:
             raise InvalidSpecError(
                 "epsilon is too small to distinguish cells in floats; use a larger epsilon"

@@ -15,6 +15,7 @@ from metricldp.basics.checks import is_list
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.text import guess, listed, shown
 from metricldp.mechanisms import registry
+from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.base import Mechanism
 from metricldp.mechanisms.fields import Field
 from metricldp.mechanisms.joint import JointChannel, JointMechanism, Part
@@ -23,7 +24,6 @@ from metricldp.mechanisms.joint_design import MARGINS
 from metricldp.mechanisms.matrix import checked_prior, said_workload
 from metricldp.mechanisms.stored import channel_of, check_kind
 from metricldp.mechanisms.table import Table
-from metricldp.mechanisms.torus_channel import Wound
 from metricldp.metrics import Lp, Metric
 from metricldp.metrics.closed import common_unit
 from metricldp_core import manifest as core
@@ -85,7 +85,9 @@ class Block:
                 check_kind(mechanism.name, stored, sizes)
                 check_settings(mechanism, math.prod(sizes))
                 mechanism = cast(JointMechanism, mechanism.restored(stored))
-                one = cast(Table | Wound, channel_of(stored, getattr(mechanism, "prior", None)))
+                one = cast(
+                    Table | AdditiveChannel, channel_of(stored, getattr(mechanism, "prior", None))
+                )
                 return cls(tuple(attributes), mechanism, metrics, Cells(sizes, one))
             mechanism = mechanism.decided(attributes)
             channel = mechanism.joined(sizes, metrics, [a.ordered for a in attributes.values()])
