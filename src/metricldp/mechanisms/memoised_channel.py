@@ -20,7 +20,12 @@ import numpy as np
 from metricldp.mechanisms.channel import CoreChannel, IntegerChannel, Integers
 from metricldp.mechanisms.exact_probability import exact_probability
 from metricldp.mechanisms.fields import Column
-from metricldp.mechanisms.geometric import Geometric, geometric_distribution
+from metricldp.mechanisms.geometric import (
+    Geometric,
+    GeometricMoments,
+    geometric_distribution,
+    noise_epsilon,
+)
 from metricldp.mechanisms.moments import Floats, OneHot, OneHotMatrix
 from metricldp.mechanisms.randomized_response import Response, ResponseMoments
 from metricldp.mechanisms.randomness import Randomness
@@ -33,6 +38,8 @@ _LISTED = 64
 """Up to so many positions and reports the probabilities of one report are exact."""
 _ABOVE = Fraction(1, 1 << 30)
 """What is added to a ratio of floats."""
+_CLOSE = 1e-12
+"""Probabilities of geometric noise that differ by this part of them are the same."""
 _SLACK = 1e-9
 """Logarithms in floats are nearer than this; integers decide among those."""
 
@@ -103,15 +110,17 @@ class Memoised(CoreChannel, IntegerChannel):
 
     @cached_property
     def moments(self) -> OneHot:
-        """Two randomized responses are one; else the product of both matrices."""
-        if isinstance(self.first, Response) and isinstance(self.second, Response):
-            first, second = (
-                Fraction(part.distribution.keep, WORD) for part in (self.first, self.second)
-            )
-            keep = first * second + (1 - first) * (1 - second) / (self.size - 1)
-            return ResponseMoments(self.size, keep)
-        second_given_first = self.second.moments.probabilities
-        return OneHotMatrix(self.first.moments.mean(second_given_first.T).T)
+        """Two randomized responses are one, and lazy noise on noise is noise; else the product."""
+        first, second = self.first, self.second
+        if isinstance(first, Response) and isinstance(second, Response):
+            p, q = (Fraction(part.distribution.keep, WORD) for part in (first, second))
+            return ResponseMoments(self.size, p * q + (1 - p) * (1 - q) / (self.size - 1))
+        product = first.moments.mean(second.moments.probabilities.T).T
+        if isinstance(first, Geometric) and isinstance(second, Lazy):
+            noise = GeometricMoments(self.size, noise_epsilon(second.distribution.geometric))
+            if np.allclose(product, noise.probabilities, rtol=_CLOSE, atol=0):
+                return noise
+        return OneHotMatrix(product)
 
     # One report ----------------------------------------------------------------------------------
 
