@@ -16,10 +16,10 @@ from metricldp.mechanisms import Geometric, IntegerChannel, Response
 from metricldp.mechanisms.base import Simple
 from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.registry import mechanism
-from metricldp.mechanisms.torus_channel import Wound
+from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.metrics import Line, Uniform
 
-WOUND = Wound.on(
+WOUND = AdditiveChannel.of(
     (2, 3),
     (3, 4),
     ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2), (0, 0, 1, 1, 0, 1, 2, 1, 1, 2, 2, 1)),

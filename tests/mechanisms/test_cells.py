@@ -22,7 +22,7 @@ from metricldp.mechanisms.joint_cells import REPORT, Cells
 from metricldp.mechanisms.joint_design import grid_of
 from metricldp.mechanisms.levels import in_text
 from metricldp.mechanisms.table import Table
-from metricldp.mechanisms.torus_channel import Wound
+from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp_core.exact import at_most_exp
 
 X, Y = Integer(0, 1, epsilon=1, within=1), Integer(0, 2, epsilon=1, within=1)
@@ -232,7 +232,7 @@ def test_decoders_are_the_best_for_people_spread_evenly():
 
 
 def test_mean_square_of_additive_noise_on_a_torus():
-    wound = Wound.on((2, 3), (3, 4), ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2),), Fraction(1, 2))
+    wound = AdditiveChannel.of((2, 3), (3, 4), ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2),), Fraction(1, 2))
     grams = [np.eye(2), ranges_gram(3)]
     found = Cells((2, 3), wound).mean_square(grams)
     assert found == pytest.approx(wound.moments.mean_square(np.kron(*grams)))

@@ -239,7 +239,7 @@ def test_nothing_checked_does_not_hold():
 )
 def test_reports_without_weight_are_never_drawn(weights):
     table = Table.of(weights)
-    drawn = table.encode(np.arange(2000) % 2, Randomness.seeded(1))
+    drawn = table.sample(np.arange(2000) % 2, Randomness.seeded(1))
     assert {int(y) for y in drawn} == {y for y in range(3) if weights[0][y]}
 
 

@@ -102,7 +102,7 @@ def test_reports_of_every_channel(epsilon, size, n, seed):
         channel = kind.for_epsilon(size, Fraction(epsilon))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("metricldp.mechanisms.geometric_noise._CROWD", 128)
-            one, other = drawn_both_ways(lambda c, k=channel: k.encode(positions, c), seed)
+            one, other = drawn_both_ways(lambda c, k=channel: k.sample(positions, c), seed)
         assert one.dtype == channel.field.empty(0).dtype
         assert (one == other).all()
         assert not channel.field.invalid(one).any()

@@ -21,7 +21,7 @@ from metricldp import (
 from metricldp.mechanisms import memoised_channel as memoised
 from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.geometric import Geometric
-from metricldp.mechanisms.lazy import Lazy
+from metricldp.mechanisms.memoised_channel import Lazy
 from metricldp.mechanisms.memoised import SPARE, MemoisedPlan
 from metricldp.mechanisms.memoised_channel import Memoised
 from metricldp.mechanisms.randomized_response import Response

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from metricldp.basics.errors import QueryError
-from metricldp.mechanisms.additive_channel import Shaped
+from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp_core.exact import WORD
 
 UNIT = Fraction(1, 2)
@@ -69,7 +69,7 @@ def test_reports_by_every_pattern_and_around_every_border(count):
                 words.append(word)
                 expected.append(n * j + (x + d) % n)
     randomness = Given(drawn, words)
-    found = made.encode(np.array(people), randomness)
+    found = made.sample(np.array(people), randomness)
     assert found.tolist() == expected and found.dtype == made.field.dtype
     assert not randomness.left
 

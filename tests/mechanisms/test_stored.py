@@ -17,13 +17,12 @@ from metricldp.mechanisms import (
     ThresholdPaper,
     UnaryChannel,
 )
-from metricldp.mechanisms.additive_channel import Shaped
-from metricldp.mechanisms.lazy import Lazy
-from metricldp.mechanisms.memoised_channel import Memoised
-from metricldp.mechanisms.mixture import Mixture
+from metricldp.mechanisms.additive_channel import AdditiveChannel
+from metricldp.mechanisms.memoised_channel import Lazy, Memoised
+from metricldp.mechanisms.table import extremal_table
 from metricldp.mechanisms.stored import channel_of
 from metricldp.mechanisms.table import Table
-from metricldp.mechanisms.torus_channel import Wound
+from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp_core.distributions import LazyGeometric
 from metricldp_core.exact import WORD
 
@@ -37,9 +36,9 @@ CHANNELS = [
     Memoised(Geometric.for_epsilon(5, ONE), Lazy.between(5, ONE, HALF)),
     MatrixChannel.of(np.tri(4, dtype=int)[:-1], [ONE] * 3, 2),
     Table.of([[WORD // 2, WORD // 2], [WORD // 4, WORD - WORD // 4]]),
-    Mixture.made_of(((0, 1), (1, 0)), (WORD >> 2, WORD >> 3), HALF),
+    extremal_table(((0, 1), (1, 0)), (WORD >> 2, WORD >> 3), HALF),
     Shaped.of(4, (PATTERN,), HALF),
-    Wound.on((2, 2), (2, 3), (PATTERN,), HALF),
+    AdditiveChannel.of((2, 2), (2, 3), (PATTERN,), HALF),
 ]
 
 

@@ -41,13 +41,13 @@ def test_a_report_is_drawn_to_the_last_unit(x):
     words = sorted(near)
     expected = [sum(end <= word for end in ends) for word in words]
     positions = np.full(len(words), x)
-    assert table.encode(positions, Given(words)).tolist() == expected
+    assert table.sample(positions, Given(words)).tolist() == expected
 
 
 def test_everybody_is_drawn_by_their_own_row():
     table = Table.of([[WORD, 0, 0], [0, WORD, 0], [0, 0, WORD]])
     positions = np.array([2, 0, 1, 1, 2])
-    assert table.encode(positions, Given([0, 1, WORD - 1, 5, 7])).tolist() == [2, 0, 1, 1, 2]
+    assert table.sample(positions, Given([0, 1, WORD - 1, 5, 7])).tolist() == [2, 0, 1, 1, 2]
 
 
 @pytest.mark.parametrize(

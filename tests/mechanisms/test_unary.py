@@ -134,7 +134,7 @@ def test_many_people_are_encoded_in_parts(monkeypatch):
     monkeypatch.setattr(unary, "_AT_ONCE", 3 * 64 * 5)
     check_sampler(channel, n=64 * 5 * 40 + 7)
     wide = build("unary", 20, star(3, 20))
-    sent = wide.encode(np.arange(20).repeat(50), Randomness.seeded(3))
+    sent = wide.sample(np.arange(20).repeat(50), Randomness.seeded(3))
     assert sent.shape == (1000, 3)
     assert not wide.field.invalid(sent).any()
 

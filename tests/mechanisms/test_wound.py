@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from metricldp import QueryError
-from metricldp.mechanisms import torus_channel as wound
-from metricldp.mechanisms.torus_channel import Wound
+from metricldp.mechanisms import additive_channel as wound
+from metricldp.mechanisms.additive_channel import AdditiveChannel
 
 UNIT = Fraction(1, 2)
 SIZES, LENGTHS = (2, 3), (3, 4)
@@ -15,7 +15,7 @@ PATTERNS = ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2), (0, 0, 1, 1, 0, 1, 2, 1, 1, 2,
 
 
 def channel(sizes=SIZES, lengths=LENGTHS, patterns=PATTERNS):
-    return Wound.on(sizes, lengths, patterns, UNIT)
+    return AdditiveChannel.of(sizes, lengths, patterns, UNIT)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_cells_lie_row_by_row_with_places_between():
     made = channel()
     assert made.places.tolist() == [0, 1, 2, 4, 5, 6]
     assert [made.distribution.place(x) for x in range(6)] == made.places.tolist()
-    three = Wound.on((2, 1, 2), (2, 2, 3), (tuple(range(12)),), UNIT)
+    three = AdditiveChannel.of((2, 1, 2), (2, 2, 3), (tuple(range(12)),), UNIT)
     assert three.places.tolist() == [0, 1, 6, 7]
 
 
@@ -121,7 +121,7 @@ def test_the_decoder_of_large_grids_is_near_the_best():
     away = np.minimum(np.arange(15), 15 - np.arange(15))
     flat = tuple(int(a + b) for a in away for b in away)
     other = tuple(int((a + 1) // 2 + b) for a in away for b in away)
-    made = Wound.on((12, 12), (15, 15), (flat, other), UNIT)
+    made = AdditiveChannel.of((12, 12), (15, 15), (flat, other), UNIT)
     at = np.arange(12)
     ranges = [(at >= a) & (at <= b) for a in range(12) for b in range(a, 12)]
     boxes = np.array([np.outer((at > 2) & (at < 8), one).ravel() for one in ranges], dtype=float)
@@ -143,7 +143,7 @@ def test_noise_that_tells_nothing_is_refused(unsolved):
 def test_few_cells_on_a_long_ring_are_not_solved_for():
     """Equations of places by cells would not fit into memory."""
     assert channel()._solved
-    long = Wound.on((32, 32), (128, 128), ((0, *[1] * (128 * 128 - 1)),), UNIT)
+    long = AdditiveChannel.of((32, 32), (128, 128), ((0, *[1] * (128 * 128 - 1)),), UNIT)
     assert not long._solved
     assert long.moments.coefficients(np.ones((1, 1024))).shape == (1, 128 * 128)
 
