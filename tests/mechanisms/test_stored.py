@@ -19,10 +19,8 @@ from metricldp.mechanisms import (
 )
 from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.memoised_channel import Lazy, Memoised
-from metricldp.mechanisms.table import extremal_table
 from metricldp.mechanisms.stored import channel_of
-from metricldp.mechanisms.table import Table
-from metricldp.mechanisms.additive_channel import AdditiveChannel
+from metricldp.mechanisms.table import Table, extremal_table
 from metricldp_core.distributions import LazyGeometric
 from metricldp_core.exact import WORD
 
@@ -37,7 +35,7 @@ CHANNELS = [
     MatrixChannel.of(np.tri(4, dtype=int)[:-1], [ONE] * 3, 2),
     Table.of([[WORD // 2, WORD // 2], [WORD // 4, WORD - WORD // 4]]),
     extremal_table(((0, 1), (1, 0)), (WORD >> 2, WORD >> 3), HALF),
-    Shaped.of(4, (PATTERN,), HALF),
+    AdditiveChannel.of((4,), (6,), (PATTERN,), HALF),
     AdditiveChannel.of((2, 2), (2, 3), (PATTERN,), HALF),
 ]
 
@@ -73,12 +71,15 @@ def test_noise_that_is_not_geometric_is_rejected(part):
 
 def test_levels_that_are_a_small_part_of_all_words_are_rejected():
     """A sampler for many respondents rejects all words beyond their sum."""
-    stored = Shaped.of(4, (PATTERN,), HALF).distribution
+    stored = AdditiveChannel.of((4,), (6,), (PATTERN,), HALF).distribution
     with pytest.raises(InvalidSpecError, match="add up to less than half"):
         channel_of(replace(stored, tops=(stored.tops[0] // 2,)))
 
 
-def test_threshold_bits_of_different_probabilities_are_rejected():
+@pytest.mark.parametrize("flip", [0, WORD // 2, WORD])
+def test_threshold_bits_without_noise_or_without_information_are_rejected(flip):
     stored = Threshold.for_epsilon(4, ONE).distribution
-    with pytest.raises(InvalidSpecError, match="have no estimator"):
-        channel_of(replace(stored, flips=(*stored.flips[:-1], WORD // 3)))
+    with pytest.raises(InvalidSpecError, match="between 0 and 1/2"):
+        channel_of(replace(stored, flips=(*stored.flips[:-1], flip)))
+    unequal = replace(stored, flips=(*stored.flips[:-1], WORD // 3))
+    assert channel_of(unequal).distribution == unequal
