@@ -151,10 +151,12 @@ def test_means_and_second_moments_are_those_of_all_reports(mechanism):
     for soft in (low, high):
         u = soft.function
         decoders = [
-            survey.channels[name].moments.coefficients(np.eye(u.shape[d])) for d, name in enumerate(names)
+            survey.channels[name].moments.coefficients(np.eye(u.shape[d]))
+            for d, name in enumerate(names)
         ]
         features = [
-            survey.channels[name].features(found[0]) for name, found in zip(names, laws, strict=True)
+            survey.channels[name].features(found[0])
+            for name, found in zip(names, laws, strict=True)
         ]
         each = [by @ f.T for by, f in zip(decoders, features, strict=True)]  # (size, reports)
         values = np.einsum("xy,xi,yj->ij", u, *each)

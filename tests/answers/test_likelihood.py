@@ -62,7 +62,8 @@ def listed(channels, counts):
     """The same reports one by one."""
     places = np.argwhere(counts > 0)
     chances = tuple(
-        channel.moments.probabilities.T[places[:, d]].astype(np.float32) for d, channel in enumerate(channels)
+        channel.moments.probabilities.T[places[:, d]].astype(np.float32)
+        for d, channel in enumerate(channels)
     )
     return Listed(chances, counts[counts > 0])
 
@@ -84,7 +85,9 @@ def test_both_ways_through_a_channel_are_transposes(name):
         there = (channel.moments.spread(shares) * values).sum(axis=1)
         back = (channel.moments.mean(values) * shares).sum(axis=1)
         np.testing.assert_allclose(there, back, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(channel.moments.spread(np.eye(size)).T, channel.moments.probabilities.T, atol=1e-12)
+        np.testing.assert_allclose(
+            channel.moments.spread(np.eye(size)).T, channel.moments.probabilities.T, atol=1e-12
+        )
 
 
 def test_both_ways_through_a_wound_ring_are_transposes():

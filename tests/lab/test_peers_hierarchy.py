@@ -87,7 +87,9 @@ def test_what_is_written_is_the_function_and_frequencies_are_its_transpose(name,
             again += weights[:, place]
     np.testing.assert_allclose(again, functions, atol=1e-12)
     decoders = channel.moments.coefficients(np.eye(size))
-    np.testing.assert_allclose(channel.moments.frequencies(np.eye(channel.outputs)), decoders, atol=1e-9)
+    np.testing.assert_allclose(
+        channel.moments.frequencies(np.eye(channel.outputs)), decoders, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -143,7 +145,9 @@ def test_every_branching_is_unbiased_with_its_exact_moments(name, size, epsilon)
         np.testing.assert_allclose(moment[:, x], (decoded * other) @ law, rtol=1e-10, atol=1e-9)
         np.testing.assert_allclose(decoder @ law, moment[:, x], rtol=1e-10, atol=1e-8)
         np.testing.assert_allclose(channel.moments.mean(decoded)[:, x], decoded @ law, atol=1e-10)
-    np.testing.assert_allclose(channel.moments.second_moment(f), channel.moments.mean(decoded**2), rtol=1e-9)
+    np.testing.assert_allclose(
+        channel.moments.second_moment(f), channel.moments.mean(decoded**2), rtol=1e-9
+    )
 
 
 def test_least_squares_are_never_worse_than_the_fewest_nodes():
@@ -283,7 +287,9 @@ def test_thousands_of_values_need_no_matrix():
         channel = built(name, 4096)
         decoded = channel.moments.coefficients(functions)
         np.testing.assert_allclose(channel.moments.mean(decoded), functions, atol=1e-9)
-        np.testing.assert_allclose(channel.moments.mean(decoded**2), channel.moments.second_moment(functions))
+        np.testing.assert_allclose(
+            channel.moments.mean(decoded**2), channel.moments.second_moment(functions)
+        )
 
 
 # Simulated
@@ -434,7 +440,9 @@ def test_weights_of_a_level_add_up_to_nothing(branching, size):
     listed = (channel.moments.second_moment(functions) - functions**2).mean()
     assert channel.moments.mean_range_variance() == pytest.approx(listed, rel=1e-10)
     decoders = channel.moments.coefficients(np.eye(size))
-    np.testing.assert_allclose(channel.moments.frequencies(np.eye(channel.moments.feature_count)), decoders, atol=1e-9)
+    np.testing.assert_allclose(
+        channel.moments.frequencies(np.eye(channel.moments.feature_count)), decoders, atol=1e-9
+    )
     alone = channel.moments.coefficients(np.full(size, 2.5))
     np.testing.assert_allclose(alone, np.eye(1, channel.moments.feature_count)[0] * 2.5, atol=1e-12)
 

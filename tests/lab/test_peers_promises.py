@@ -45,7 +45,9 @@ def test_condensed_conforms_on_other_metrics():
 @pytest.mark.parametrize("epsilon", ["0.05", "0.2", "1"])
 def test_condensed_is_dominated_by_geometric_noise_with_the_same_promise(epsilon):
     metric = Line(Fraction(epsilon))
-    ours, theirs = (build(n, 60, metric).moments.mean_range_variance() for n in ("geometric", "condensed"))
+    ours, theirs = (
+        build(n, 60, metric).moments.mean_range_variance() for n in ("geometric", "condensed")
+    )
     assert theirs > 1.5 * ours
 
 

@@ -217,7 +217,9 @@ def test_means_are_exact_on_few_positions(make, size, epsilon):
     lines = np.stack([np.ones(size), 3 - 2.0 * np.arange(size)])
     decoded = channel.moments.coefficients(lines)
     np.testing.assert_allclose(decoded @ shares.T, lines, atol=1e-9 * np.abs(decoded).max())
-    np.testing.assert_allclose(channel.moments.second_moment(lines), decoded**2 @ shares.T, rtol=1e-9)
+    np.testing.assert_allclose(
+        channel.moments.second_moment(lines), decoded**2 @ shares.T, rtol=1e-9
+    )
     worst = channel.distribution.ratio(0, size - 1) * (1 + Fraction(1, 1 << 40))
     assert not at_most_exp(worst, Fraction(epsilon))  # the whole epsilon is used
 

@@ -17,12 +17,12 @@ from metricldp import (
     Survey,
     SurveySpec,
 )
-from metricldp.mechanisms.moments import ranges_gram
+from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.joint_cells import REPORT, Cells
 from metricldp.mechanisms.joint_design import grid_of
 from metricldp.mechanisms.levels import in_text
+from metricldp.mechanisms.moments import ranges_gram
 from metricldp.mechanisms.table import Table
-from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp_core.exact import at_most_exp
 
 X, Y = Integer(0, 1, epsilon=1, within=1), Integer(0, 2, epsilon=1, within=1)
@@ -135,7 +135,7 @@ def enumerated(block):
     F, G = channel.decoded(f, every), channel.decoded(g, every)
     true = np.einsum(*_letters([np.ones(3), *f])).reshape(3, -1)
     means = np.allclose(F @ laws.T, true, atol=1e-8)
-    seconds = np.allclose((F * G) @ laws.T, expanded(channel.moments.second_moment(f, g), block), rtol=1e-8)
+    seconds = np.allclose((F * G) @ laws.T, expanded(channel.second_moment(f, g), block), rtol=1e-8)
     return means, seconds, np.allclose(np.abs(F).max(axis=1), channel.influence(f))
 
 
@@ -215,7 +215,9 @@ def test_the_mean_square_is_that_of_the_decoders():
         rows = np.random.default_rng(1).normal(size=(5, size))
         decoders = rows @ decoder_of(channel)
         expected = ((decoders**2) @ shares_of(channel).T).mean(axis=1).sum()
-        assert channel.one.moments.mean_square(rows.T @ rows) == pytest.approx(expected * 1.0, rel=1e-9)
+        assert channel.one.moments.mean_square(rows.T @ rows) == pytest.approx(
+            expected * 1.0, rel=1e-9
+        )
 
 
 def test_decoders_are_the_best_for_people_spread_evenly():
@@ -232,7 +234,9 @@ def test_decoders_are_the_best_for_people_spread_evenly():
 
 
 def test_mean_square_of_additive_noise_on_a_torus():
-    wound = AdditiveChannel.of((2, 3), (3, 4), ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2),), Fraction(1, 2))
+    wound = AdditiveChannel.of(
+        (2, 3), (3, 4), ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2),), Fraction(1, 2)
+    )
     grams = [np.eye(2), ranges_gram(3)]
     found = Cells((2, 3), wound).mean_square(grams)
     assert found == pytest.approx(wound.moments.mean_square(np.kron(*grams)))

@@ -43,7 +43,7 @@ class Apart(Baseline, JointChannel):
     def law(self):
         return {"law": "apart", "parts": [one.distribution.to_data() for one in self.channels]}
 
-    def encode(self, positions, randomness):
+    def sample(self, positions, randomness):
         pairs = enumerate(zip(self.channels, positions, strict=True))
         found = {k: channel.sample(column, randomness) for k, (channel, column) in pairs}
         return found | {"luck": uniform(randomness, 2, len(positions[0])).astype(np.uint8)}
@@ -70,17 +70,23 @@ class Apart(Baseline, JointChannel):
 
     def _decoded(self, functions, columns):
         pairs = enumerate(zip(self.channels, functions, strict=True))
-        parts = [channel.values(columns[k], channel.moments.coefficients(f)) for k, (channel, f) in pairs]
+        parts = [
+            channel.values(columns[k], channel.moments.coefficients(f)) for k, (channel, f) in pairs
+        ]
         return np.prod(parts, axis=0) * (0.5 + columns["luck"])
 
-    def _moment(self, functions, others):
+    def _second_moment(self, functions, others):
         parts = zip(self.channels, functions, others, strict=True)
         factors = tuple(channel.moments.second_moment(f, g) for channel, f, g in parts)
         return [Term(np.full(len(functions[0]), 1.25), factors)]
 
     def _influence(self, functions):
         pairs = zip(self.channels, functions, strict=True)
-        return 1.5 * np.prod([[channel.influence(g) for g in f] for channel, f in pairs], axis=0)
+        return 1.5 * np.prod([[_farthest(channel, g) for g in f] for channel, f in pairs], axis=0)
+
+
+def _farthest(channel, function):
+    return max(map(abs, channel.moments.output_range(function)))
 
 
 class Alone(JointMechanism):
@@ -197,13 +203,13 @@ def test_moments_are_those_of_all_reports():
     for others in (None, g):
         one, two = (CHANNEL.decoded(h, columns) for h in (f, f if others is None else g))
         expected = (one * two) @ law.T
-        terms = CHANNEL.moment(f, others)
+        terms = CHANNEL.second_moment(f, others)
         found = np.array([told(terms, x) for x in PEOPLE]).T
         np.testing.assert_allclose(found, expected, atol=1e-9)
         decoded = CHANNEL.valued(terms, columns) @ law.T
         np.testing.assert_allclose(decoded, expected, atol=1e-9)
     plain = [part[:2] for part in f]
-    assert len(CHANNEL.moment(plain)) == 1
+    assert len(CHANNEL.second_moment(plain)) == 1
 
 
 def test_valued_adds_up_terms_and_constants():
@@ -222,7 +228,7 @@ def test_influence_and_jump_are_those_of_all_reports():
     decoded, truth = CHANNEL.decoded(functions, columns), products_of(functions)
     most = np.abs(decoded).max(axis=1)
     np.testing.assert_allclose(CHANNEL.influence(functions), most, rtol=1e-12)
-    jump = CHANNEL.jump(functions)
+    jump = CHANNEL.skewness(functions)
     expected = most + np.abs(truth).max(axis=1)
     expected[2] = 0  # what is known does not move
     np.testing.assert_allclose(jump, expected, rtol=1e-12)
@@ -325,12 +331,12 @@ def test_the_ends_of_what_is_known_are_what_it_is(known):
     (block,) = survey.blocks.values()
     assert block.channel.one is None
     same = [np.array([[known] * 2, [1, 0]]), np.array([[1.0] * 3, [1, 0, 0]])]
-    assert block.channel.moments.output_range(same) == (known, known)
+    assert block.channel.output_range(same) == (known, known)
     nobody = [np.array([[0.0, 0.0]]), np.array([[known, 1.0, 2.0]])]
-    assert block.channel.moments.output_range(nobody) == (0, 0)
+    assert block.channel.output_range(nobody) == (0, 0)
     other = [np.array([[1.0, 0.0]]), np.array([[1.0, 0.0, known]])]
     most = float(block.channel.influence(other)[0])
-    assert block.channel.moments.output_range(other) == (-most, most) and most > 0
+    assert block.channel.output_range(other) == (-most, most) and most > 0
 
 
 def test_which_products_are_the_same_for_everybody():

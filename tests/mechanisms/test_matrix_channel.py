@@ -67,7 +67,9 @@ def test_every_strategy_keeps_its_promises_in_any_window(name, reach):
         np.testing.assert_allclose(moment[:, x], (decoded * decoded[::-1]) @ p, atol=1e-9)
         np.testing.assert_allclose(of_moment @ p, moment[:, x], atol=1e-8)
     for function, values in zip(functions, decoded, strict=True):
-        assert max(map(abs, channel.moments.output_range(function))) == pytest.approx(np.abs(values).max(), rel=1e-12)
+        assert max(map(abs, channel.moments.output_range(function))) == pytest.approx(
+            np.abs(values).max(), rel=1e-12
+        )
 
 
 @pytest.mark.parametrize(("name", "reach"), SETTINGS)
@@ -140,7 +142,9 @@ def test_no_window_at_all_is_threshold_bits_with_half_the_variance():
         for report, p in law.items():
             assert float(p) == pytest.approx(float(other[report]), rel=1e-12)
     functions = np.random.default_rng(3).normal(size=(5, 4))
-    np.testing.assert_allclose(channel.moments.second_moment(functions), bits.moment(functions), rtol=1e-12)
+    np.testing.assert_allclose(
+        channel.moments.second_moment(functions), bits.moment(functions), rtol=1e-12
+    )
     wide = Matrix(strategy="prefix").channel(4, Line(epsilon))
     np.testing.assert_allclose(wide.variances, 2 * channel.variances, rtol=1e-12)
 

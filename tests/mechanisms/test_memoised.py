@@ -21,9 +21,8 @@ from metricldp import (
 from metricldp.mechanisms import memoised_channel as memoised
 from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.geometric import Geometric
-from metricldp.mechanisms.memoised_channel import Lazy
 from metricldp.mechanisms.memoised import SPARE, MemoisedPlan
-from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.memoised_channel import Lazy, Memoised
 from metricldp.mechanisms.randomized_response import Response
 from metricldp.metrics import Line, Uniform
 from metricldp.survey.certify import certify
@@ -46,7 +45,9 @@ def again(**more):
     ],
 )
 def test_every_first_blur_conforms(first, metric):
-    found = check_mechanism(MemoisedPlan(first), sizes=(2, 5), epsilons=(0.1, 3.0), metrics=[metric])
+    found = check_mechanism(
+        MemoisedPlan(first), sizes=(2, 5), epsilons=(0.1, 3.0), metrics=[metric]
+    )
     assert found.holds, str(found)
 
 
@@ -117,7 +118,7 @@ def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
     """Both together are geometric noise with the smaller epsilon, so nothing is lost by memory."""
     channel = MemoisedPlan("geometric", after).channel(size, Line(decimal_of(before)))
     wanted = Geometric.for_epsilon(size, decimal_of(after) * (1 - SPARE))
-    assert channel.moments.probabilities.T == pytest.approx(wanted.chances, rel=1e-12)
+    assert pytest.approx(wanted.chances, rel=1e-12) == channel.moments.probabilities.T
     assert channel.moments.coefficients(np.eye(size)) == pytest.approx(
         wanted.coefficients(np.eye(size)), rel=1e-6, abs=1e-6
     )
@@ -206,7 +207,9 @@ def test_answers_have_no_bias_and_the_stated_error():
     values = channel.values(channel.every_report(), channel.moments.coefficients(function[None]))[0]
     law = np.array([[float(channel.probability(x, y)) for y in range(7)] for x in range(7)])
     assert law @ values == pytest.approx(function, abs=1e-9)
-    assert law @ values**2 == pytest.approx(channel.moments.second_moment(function[None])[0], rel=1e-9)
+    assert law @ values**2 == pytest.approx(
+        channel.moments.second_moment(function[None])[0], rel=1e-9
+    )
 
 
 @pytest.mark.parametrize(

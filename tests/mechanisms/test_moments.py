@@ -113,9 +113,7 @@ def test_reports_that_nobody_sends_and_reports_in_proportion_change_nothing():
 @pytest.mark.parametrize("prior", [(1.0, 0.0, 0.0), (0.5, 0.5, 0.0)])
 def test_positions_without_prior_mass_are_estimated_without_bias(prior):
     """Report 3 comes from the last position only, so its mean probability is 0."""
-    probabilities = np.array(
-        [[0.6, 0.2, 0.2, 0.0], [0.2, 0.6, 0.2, 0.0], [0.1, 0.1, 0.2, 0.6]]
-    )
+    probabilities = np.array([[0.6, 0.2, 0.2, 0.0], [0.2, 0.6, 0.2, 0.0], [0.1, 0.1, 0.2, 0.6]])
     found = OneHotMatrix(probabilities, prior)
     np.testing.assert_allclose(found.mean(found.coefficients(np.eye(3))), np.eye(3), atol=1e-9)
 

@@ -308,7 +308,9 @@ def test_a_design_for_a_prior_is_the_best_for_it():
         squares = channel.moments.second_moment(np.array(list(asked))) @ SKEWED / sum(SKEWED)
         assert channel.moments.mean_square(asked.gram(), SKEWED) == pytest.approx(squares.sum())
         functions = np.eye(size)
-        assert channel.moments.mean(channel.moments.coefficients(functions)) == pytest.approx(functions, abs=1e-9)
+        assert channel.moments.mean(channel.moments.coefficients(functions)) == pytest.approx(
+            functions, abs=1e-9
+        )
         gram = completed(asked).gram()
         apart = np.asarray(metric.whole(size), dtype=np.int64)
         least = by_semidefinite_program(apart, float(metric.step), gram, SKEWED)
@@ -338,7 +340,9 @@ def test_shaped_noise_decodes_for_its_prior():
     by_hand = Channel.mean_square(channel, gram, np.array(prior))
     assert channel.moments.mean_square(gram, np.array(prior)) == pytest.approx(by_hand, rel=1e-12)
     assert by_hand < even.mean_square(gram, np.array(prior))
-    assert channel.moments.mean_square(gram) == pytest.approx(Channel.mean_square(channel, gram), rel=1e-12)
+    assert channel.moments.mean_square(gram) == pytest.approx(
+        Channel.mean_square(channel, gram), rel=1e-12
+    )
     assert channel.moments.mean_square(gram) > even.mean_square(gram)
 
 

@@ -69,10 +69,6 @@ def test_a_row_that_is_no_law_is_refused(rows, needle):
         Table.of(rows)
 
 
-
-
-
-
 def test_whole_numbers_decide_where_floats_see_no_difference():
     """Ratios that differ by one part in 2^61, the larger one first, last and in between."""
     for larger in range(3):

@@ -175,7 +175,9 @@ def test_whole_groups_as_by_hand(mechanism):
 def test_chances_of_hio_are_those_of_its_integers():
     channel = of_both("hio").blocks["x+y"].channel
     columns = channel.every_report()
-    assert np.allclose(channel.log_likelihood(columns), JointChannel.log_likelihood(channel, columns))
+    assert np.allclose(
+        channel.log_likelihood(columns), JointChannel.log_likelihood(channel, columns)
+    )
 
 
 def test_distances_of_cells_are_those_of_their_group():
