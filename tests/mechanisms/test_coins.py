@@ -14,15 +14,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from metricldp.mechanisms import geometric
-from metricldp.mechanisms.exact_probability import noise_probability, noise_tail
-from metricldp.mechanisms.geometric import add_noise, geometric_distribution
 
 from checks import assert_counts
 from metricldp import Integer, Randomness, SeededRandomnessWarning, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.mechanisms import Threshold
+from metricldp.mechanisms import Threshold, geometric
 from metricldp.mechanisms import sampling as draws
+from metricldp.mechanisms.exact_probability import noise_probability, noise_tail
+from metricldp.mechanisms.geometric import add_noise, geometric_distribution
 from metricldp.mechanisms.sampling import bernoulli, lanes, uniform
 from metricldp_core.distributions import Threshold as ThresholdBits
 from metricldp_core.exact import WORD

@@ -295,7 +295,7 @@ def test_probabilities_that_do_not_add_up_though_floats_say_the_same():
         def log_likelihood(self, column):
             return super().log_likelihood(column) + np.log([1, 0.999, 1])
 
-    wrong = wrong_with(lambda size, epsilon: Twin.for_epsilon(size, epsilon))
+    wrong = wrong_with(Twin.for_epsilon)
     assert wrong["probabilities"] == "the probabilities of all reports from 1 add up to 0.999"
 
 

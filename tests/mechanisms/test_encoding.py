@@ -234,7 +234,7 @@ def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
     def broken(self, positions, source):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(Threshold, "encode", broken)
+    monkeypatch.setattr(Threshold, "sample", broken)
     with pytest.raises(MemoryError, match="no room"):
         a_survey().randomize(some_people(50))
 

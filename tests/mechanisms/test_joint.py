@@ -12,12 +12,9 @@ from metricldp.lab.peers.distribution import Baseline
 from metricldp.mechanisms import Response, joint
 from metricldp.mechanisms.fields import Number
 from metricldp.mechanisms.joint import JointChannel, JointMechanism, Term, constant, kinds, summed
-from metricldp.mechanisms.joint_cells import Cells
 from metricldp.mechanisms.sampling import uniform
-from metricldp.mechanisms.table import Table
 from metricldp.metrics import Uniform
 from metricldp.reports.arrow import column_of
-from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 
 SIZES = (3, 2, 4)
@@ -155,13 +152,6 @@ def test_reports_are_listed_once_each():
     reports = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     assert sorted(reports) == [(*x, luck) for x in PEOPLE for luck in (0, 1)]
     np.testing.assert_allclose(law.sum(axis=1), 1, rtol=1e-12)
-
-
-def test_reports_make_a_histogram_where_they_are_one_integer():
-    """Columns apart are no such integer; the cells of a grid as one attribute are."""
-    assert not CHANNEL.cumulates
-    cells = Cells((2, 1), Table.of([[WORD // 4, 3 * (WORD // 4)], [WORD // 2, WORD // 2]]))
-    assert cells.cumulates
 
 
 def test_chances_of_whole_columns():
@@ -318,7 +308,7 @@ def test_a_joint_channel_that_says_only_what_it_must_goes_the_whole_way():
         functions = [np.array([first], dtype=float), np.array([second], dtype=float)]
         decoded = block.channel.decoded(functions, columns)[0]
         if "c" in where:
-            upper = third.coefficients(np.array([[0.0, 0, 1, 1, 1]]))
+            upper = third.moments.coefficients(np.array([[0.0, 0, 1, 1, 1]]))
             decoded = decoded * third.values(reports[column_of("c")].to_numpy(), upper)[0]
         assert tally.count(where).value == pytest.approx(decoded.sum(), rel=1e-9)
 

@@ -172,7 +172,7 @@ class CoreChannel(Channel):
         return self.distribution.size
 
     def probability(self, x: int, report: Column) -> Fraction:
-        number = int.from_bytes(report.tobytes(), "little") if report.ndim else int(report)
+        number = int.from_bytes(report.tobytes(), "little") if np.ndim(report) else int(report)
         return exact_probability(self.distribution, x, number)
 
 
