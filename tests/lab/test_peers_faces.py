@@ -11,7 +11,7 @@ from checks import assert_mean
 from metricldp import Categorical, Integer, InvalidSpecError, Lp, Randomness, Survey, SurveySpec
 from metricldp.lab.peers.faces import Faces
 from metricldp.lab.peers.joint import LaplaceFaces
-from metricldp.mechanisms.geometric_noise import GeometricNoise
+from metricldp.mechanisms.geometric import geometric_distribution
 from metricldp_core.exact import at_most_exp
 from metricldp_core.random_words import Words
 
@@ -74,7 +74,7 @@ def test_every_step_has_a_partner_for_every_noise(sizes):
             assert (below(channel, x) - below(channel, there) == change).all()
             most = max(most, len(moved))
         share = Fraction(1, most)
-        assert channel.noises[d] == GeometricNoise.for_epsilon(share)
+        assert channel.noises[d] == geometric_distribution(faces._UNBOUNDED, share)
 
 
 @each
@@ -89,7 +89,7 @@ def test_the_certificate_counts_those_partners(sizes):
 
 def test_without_sharing_out_it_breaks():
     """The twin: the whole epsilon for every noise."""
-    whole = GeometricNoise.for_epsilon(Fraction(1))
+    whole = geometric_distribution(9, Fraction(1))
     broken = Faces((4, 3), (Fraction(1), Fraction(1)), (whole, whole))
     assert not any(at_most_exp(ratio, Fraction(1)) for *_, ratio in broken.worst_pairs())
 

@@ -305,7 +305,7 @@ def check_people(channel, drawn_by, *, n=400_000, seed=21):
     f = (np.arange(size) >= size // 3).astype(float) - (np.arange(size) > 2 * size // 3)
     coefficients = channel.moments.coefficients(f)
     positions = np.random.default_rng(seed).integers(0, size, n)
-    errors = coefficients[drawn_by.encode(positions, Randomness.seeded(seed))] - f[positions]
+    errors = coefficients[drawn_by.sample(positions, Randomness.seeded(seed))] - f[positions]
     variance = channel.moments.second_moment(f) - f**2
     fourth = np.array([channel.moments.mean((coefficients - f[x]) ** 4)[x] for x in range(size)])
     spread = (fourth - variance**2)[positions].mean()
@@ -338,10 +338,10 @@ def turned(channel, by):
 class TopLevels(Hierarchy):
     """Draws the last level once more, and so too rarely."""
 
-    def encode(self, positions, randomness):
-        column = super().encode(positions, randomness)
+    def sample(self, positions, randomness):
+        column = super().sample(positions, randomness)
         last = self._starts[-1]
-        again = super().encode(positions, randomness)
+        again = super().sample(positions, randomness)
         return np.where((column >= last) & (again < last), again, column)
 
 
@@ -513,7 +513,7 @@ def check_bits(channel, drawn_by, *, n=400_000, seed=22):
     size = channel.size
     f = (np.arange(size) >= size // 3).astype(float) - (np.arange(size) > 2 * size // 3)
     positions = np.random.default_rng(seed).integers(0, size, n)
-    column = drawn_by.encode(positions, Randomness.seeded(seed))
+    column = drawn_by.sample(positions, Randomness.seeded(seed))
     errors = channel.values(column, channel.moments.coefficients(f)[None])[0] - f[positions]
     variance = channel.moments.second_moment(f) - f**2
     spread = (fourth_moments(channel, f) - variance**2)[positions].mean()
@@ -534,9 +534,9 @@ def test_simulated_errors_of_unary_nodes_are_those_of_the_formula(branching, siz
 class BitsDrawnTwice(UnaryHierarchy):
     """Where both draws take the same level, a bit is a one if either of the two is."""
 
-    def encode(self, positions, randomness):
+    def sample(self, positions, randomness):
         first, second = (
-            super(BitsDrawnTwice, self).encode(positions, randomness) for _ in range(2)
+            super(BitsDrawnTwice, self).sample(positions, randomness) for _ in range(2)
         )
         same = self.field.level(first) == self.field.level(second)
         return np.where(same[:, None], first | second, first)

@@ -468,8 +468,8 @@ class SignBare(HadamardBoxes):
     def _bare(self):
         return HadamardBoxes(self.sizes, self.branchings, WORD)
 
-    def encode(self, positions, randomness):
-        return self._bare().encode(positions, randomness)
+    def sample(self, positions, randomness):
+        return self._bare().sample(positions, randomness)
 
     def draw(self, positions, words):
         return self._bare().draw(positions, words)
@@ -478,8 +478,8 @@ class SignBare(HadamardBoxes):
 class NextBox(HashedBoxes):
     """The leaf beside theirs."""
 
-    def encode(self, positions, randomness):
-        return super().encode([1 - positions[0]], randomness)
+    def sample(self, positions, randomness):
+        return super().sample([1 - positions[0]], randomness)
 
     def draw(self, positions, words):
         return super().draw([1 - positions[0]], words)
@@ -488,8 +488,8 @@ class NextBox(HashedBoxes):
 class NextCell(Planar):
     """One word of the table too far."""
 
-    def encode(self, positions, randomness):
-        columns = super().encode(positions, randomness)
+    def sample(self, positions, randomness):
+        columns = super().sample(positions, randomness)
         return {**columns, 1: 1 - columns[1]}
 
     def draw(self, positions, words):

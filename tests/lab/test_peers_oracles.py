@@ -223,16 +223,16 @@ def test_hashing_on_every_coin():
 class HalfFlipped(Hadamard):
     """The highest bit is flipped instead of one that the row reads."""
 
-    def encode(self, positions, randomness):
-        drawn = super().encode(positions, randomness)
+    def sample(self, positions, randomness):
+        drawn = super().sample(positions, randomness)
         return drawn ^ self.field.dtype.type(self.outputs // 2)
 
 
 class BucketBare(LocalHashing):
     """The bucket is sent as it is."""
 
-    def encode(self, positions, randomness):
-        return LocalHashing(self.size, self.buckets, WORD).encode(positions, randomness)
+    def sample(self, positions, randomness):
+        return LocalHashing(self.size, self.buckets, WORD).sample(positions, randomness)
 
 
 def test_broken_samplers_are_caught_on_every_coin():
@@ -330,7 +330,7 @@ def test_simulated_errors_are_those_of_the_formula(name, size, epsilon):
 def test_coins_of_another_epsilon_are_rejected(name, size, epsilon):
     channel, twin = build(name, size, epsilon), ten_percent_off(name, size, epsilon)
     if name == "histogram-sum":  # other windows: the same numbers, counted from another end
-        column = twin.encode(np.tile(people_of(size), BATCHES), Randomness.seeded(22))
+        column = twin.sample(np.tile(people_of(size), BATCHES), Randomness.seeded(22))
         with pytest.raises(AssertionError):
             check_errors(_Misjudged(channel, twin), column)
         return

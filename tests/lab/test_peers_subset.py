@@ -100,9 +100,9 @@ class FirstDrawn(SubsetSelection):
 class OwnTwice(SubsetSelection):
     """Those who keep their value send one value more, the first, in place of another."""
 
-    def encode(self, positions, randomness):
-        column = super().encode(positions, randomness)
-        again = super().encode(positions, randomness)
+    def sample(self, positions, randomness):
+        column = super().sample(positions, randomness)
+        again = super().sample(positions, randomness)
         kept = (column[:, 0] >> positions.astype(np.uint8)) & 1
         return np.where(kept[:, None] == 1, column, again)
 
