@@ -458,9 +458,10 @@ class ConstantNoise(HadamardBoxes):
 class WrongSecond(HadamardBoxes):
     """A second moment a thousandth too small."""
 
-    def _moment(self, functions, others):
+    def _second_moment(self, functions, others):
         return [
-            Term(0.999 * term.scale, term.factors) for term in super()._moment(functions, others)
+            Term(0.999 * term.scale, term.factors)
+            for term in super()._second_moment(functions, others)
         ]
 
 

@@ -484,7 +484,7 @@ def test_interval_levels_and_fractions():
     answer = tally.count({"a": (1, 2)})
     low, high = answer.confidence_interval(0.5)
     # half of kappa beyond the normal reach, as one flipped bit moves an answer by kappa
-    kappa = survey.channels["a"].kappa
+    kappa = survey.channels["a"].moments.kappa[0]
     assert high - low == pytest.approx(2 * 0.6744897501960817 * answer.stderr + kappa)
     share = tally.fraction({"a": (1, 2)})
     assert share.value == pytest.approx(answer.value / 200)

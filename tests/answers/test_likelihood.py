@@ -13,10 +13,10 @@ from metricldp.answers import likelihood, maximise
 from metricldp.answers.likelihood import Listed, Tabled
 from metricldp.answers.maximise import Run, climb, closure, ladder
 from metricldp.mechanisms import Geometric, IntegerChannel, Response
+from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.base import Simple
 from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.registry import mechanism
-from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.metrics import Line, Uniform
 
 WOUND = AdditiveChannel.of(

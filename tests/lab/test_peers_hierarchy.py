@@ -241,7 +241,7 @@ def test_hierarchies_stay_below_the_published_bounds(branching, size):
         per_level = (digits + 1) * levels * oracle(epsilon)
         assert (worst <= 2 * (branching - 1) * per_level * (1 + 1e-9)).all()
         consistent = built(f"hierarchy-{branching}", size, str(epsilon))
-        worst = (consistent.moment(functions) - functions**2).max(axis=1)
+        worst = (consistent.moments.second_moment(functions) - functions**2).max(axis=1)
         assert (worst <= (branching + 1) / 2 * per_level * (1 + 1e-9)).all()
         assert worst.max() > 0.1 * ((branching + 1) / 2 * per_level).max(), "of the same order"
 
@@ -270,7 +270,7 @@ def test_the_haar_wavelet_stays_below_the_published_bound(size, epsilon):
 def test_errors_grow_with_a_power_of_the_logarithm_of_the_size(name, most):
     logs = range(4, most + 1)
     channels = [built(name, 1 << k) for k in logs]
-    if channels[0].linear:
+    if channels[0].is_linear:
         errors = [channel.moments.mean_range_variance() for channel in channels]
     else:
         every = [ranges(channel.size) for channel in channels]
@@ -581,7 +581,7 @@ def test_unary_hierarchies_answer_the_same_in_every_layout(mate):
 def test_plain_hierarchies_answer_the_same_whatever_the_question_is_part_of():
     """Their decoders do not add up, so nothing is found by adding."""
     survey = Survey.design({"v": Integer(0, 8, epsilon=1, mechanism="hierarchy-2-plain", per=1)})
-    assert not survey.channels["v"].linear
+    assert not survey.channels["v"].is_linear
     people = {"v": np.random.default_rng(6).integers(0, 9, 300)}
     reports = survey.randomize(people, randomness=Randomness.seeded(6))
     tallies = [survey.tally(reports, layout=layout) for layout in ("reports", "prefix")]

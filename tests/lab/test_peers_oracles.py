@@ -49,7 +49,7 @@ def test_every_oracle_is_registered_under_its_own_name():
 
 @each_epsilon
 def test_symmetric_unary_encoding_has_the_published_variance(epsilon):
-    other, own = UnarySymmetric.for_epsilon(10, epsilon).noise
+    other, own = UnarySymmetric.for_epsilon(10, epsilon).moments.noise
     half = math.exp(epsilon / 2)
     np.testing.assert_allclose(other, half / (half - 1) ** 2, rtol=1e-12)
     np.testing.assert_allclose(own, other, rtol=1e-12)
@@ -57,7 +57,7 @@ def test_symmetric_unary_encoding_has_the_published_variance(epsilon):
 
 @each_epsilon
 def test_optimised_unary_encoding_has_the_published_variance(epsilon):
-    other, own = UnaryOptimised.for_epsilon(10, epsilon).noise
+    other, own = UnaryOptimised.for_epsilon(10, epsilon).moments.noise
     np.testing.assert_allclose(other, perfect(epsilon), rtol=1e-12)
     np.testing.assert_allclose(own, other + 1, rtol=1e-12)
 
@@ -73,7 +73,7 @@ def test_thresholds_have_the_published_variance_at_the_best_theta(epsilon):
         both = 2 * math.exp(epsilon * theta / 2)
         return (both - 1) / (1 + math.exp(epsilon * (theta - 0.5)) - both) ** 2
 
-    other, _ = HistogramThreshold.for_epsilon(10, epsilon).noise
+    other, _ = HistogramThreshold.for_epsilon(10, epsilon).moments.noise
     np.testing.assert_allclose(other, published(float(best_threshold(epsilon))), rtol=1e-9)
     best = optimize.minimize_scalar(published, bounds=(0.5, 1), method="bounded")
     assert best.fun * (1 - 1e-12) <= other[0] <= best.fun * (1 + 1e-5)
@@ -90,7 +90,7 @@ def test_halving_finds_the_best_of_all_thresholds(epsilon):
 def test_summed_noise_is_the_published_one_but_for_whole_steps(epsilon):
     """Laplace noise of scale 2/epsilon has 8/epsilon^2; the difference is a series."""
     u = float(epsilon)
-    less = 8 / u**2 - HistogramSum.for_epsilon(10, epsilon).variances
+    less = 8 / u**2 - HistogramSum.for_epsilon(10, epsilon).moments.variances
     np.testing.assert_allclose(less, 1 / 6 - u**2 / 480, rtol=1e-9, atol=u**4 / 48000)
 
 
@@ -119,13 +119,14 @@ def test_hashing_into_even_buckets_is_perfect():
     channel = LocalHashing.for_epsilon(5, Fraction(2))
     assert channel.buckets == channel.prime == 5
     p, d = math.exp(2) / (math.exp(2) + 4), 1 / 5
-    assert channel._excess[0] == pytest.approx(d * (1 - d) / (p - d) ** 2, rel=1e-12)
+    variance = d * (1 - d) / (p - d) ** 2
+    assert channel.moments._everybody == pytest.approx(variance, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["unary-symmetric", "unary-optimised", "histogram-threshold"])
 def test_a_frequency_costs_less_than_published_by_one_part_in_size(name):
     channel, m = build(name, 8, Fraction(1)), 8
-    v, w = (noise[0] for noise in channel.noise)
+    v, w = (noise[0] for noise in channel.moments.noise)
     variance = channel.moments.second_moment(np.eye(m)[:1])[0] - np.eye(m)[0]
     assert variance[0] == pytest.approx(v * (1 - 1 / m) + (w - v) * (1 - 1 / m) ** 2, rel=1e-12)
     np.testing.assert_allclose(variance[1:], v * (1 - 1 / m) + (w - v) / m**2, rtol=1e-12)
@@ -136,7 +137,7 @@ def test_a_frequency_costs_less_than_published_by_one_part_in_size(name):
 def test_summing_costs_less_than_published_by_one_part_in_size():
     channel = HistogramSum.for_epsilon(8, Fraction(1))
     variance = channel.moments.second_moment(np.eye(8)[:1])[0] - np.eye(8)[0]
-    np.testing.assert_allclose(variance, channel.variances[0, 0] * (1 - 1 / 8), rtol=1e-12)
+    np.testing.assert_allclose(variance, channel.moments.variances[0, 0] * (1 - 1 / 8), rtol=1e-12)
 
 
 def test_thresholds_throw_a_part_of_epsilon_away():
@@ -309,7 +310,7 @@ def ten_percent_off(name, size, epsilon):
     """The same channel with the coins of an epsilon that is 10 % larger."""
     if name == "local-hashing":
         honest = LocalHashing.for_epsilon(size, epsilon)
-        keep = Response.for_epsilon(honest.buckets, epsilon * 11 / 10).keep
+        keep = Response.for_epsilon(honest.buckets, epsilon * 11 / 10).distribution.keep
         return replace(honest, keep=keep)
     return build(name, size, epsilon * 11 / 10)
 

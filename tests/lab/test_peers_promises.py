@@ -1,7 +1,6 @@
 """Peers with promises of their own: condensed LDP a metric, utility-optimised LDP half of one."""
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -32,7 +31,7 @@ def test_condensed_is_the_exponential_mechanism(epsilon):
     apart = np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
     heights = np.exp(-float(epsilon) * apart / 2)
     expected = heights / heights.sum(axis=1, keepdims=True)
-    shares = np.array(channel.weights) / WORD
+    shares = np.array(channel.distribution.weights) / WORD
     np.testing.assert_allclose(shares.astype(float), expected, atol=1e-8)
 
 
@@ -91,7 +90,7 @@ def test_utility_response_has_the_published_probabilities(sensitive, epsilon):
     """c1 = e^E/(s + e^E - 1), c2 = 1/(s + e^E - 1), c3 = 1 - s c2."""
     e, s = math.exp(float(epsilon)), len(sensitive)
     c1, c2 = e / (s + e - 1), 1 / (s + e - 1)
-    shares = np.array(made("response", 6, sensitive, epsilon).weights) / WORD
+    shares = np.array(made("response", 6, sensitive, epsilon).distribution.weights) / WORD
     for x in range(6):
         expected = np.array([c2 if y in sensitive else 0 for y in range(6)])
         expected[x] = c1 if x in sensitive else 1 - s * c2
@@ -104,7 +103,9 @@ def test_utility_rappor_has_the_published_probabilities(epsilon):
     channel, e = made("rappor", 4, {1, 2}, epsilon), math.exp(float(epsilon))
     th = math.sqrt(e) / (math.sqrt(e) + 1)
     d1, d2 = th / ((1 - th) * e + th), ((1 - th) * e + th) / e
-    own, other = np.array(channel.own) / WORD, np.array(channel.other) / WORD
+    own, other = (
+        np.array(part) / WORD for part in (channel.distribution.own, channel.distribution.other)
+    )
     np.testing.assert_allclose(own.astype(float), [1 - d2, th, th, 1 - d2], rtol=1e-12)
     np.testing.assert_allclose(other.astype(float), [0, d1, d1, 0], rtol=1e-12)
 
@@ -142,8 +143,9 @@ def test_others_are_told_for_certain_and_sensitive_ones_never(kind):
 def test_broken_utility_twins_are_refused():
     bare = UtilityRappor.for_epsilon(4, {0, 1}, Fraction(1))
     with pytest.raises(CertificateError, match="gives away that somebody has one of"):
-        protected_ratio(replace(bare, other=(bare.other[0], 0, 0, 0)), {0, 1})
-    rows = [list(row) for row in utility_response(4, {0, 1}, Fraction(1)).weights]
+        other = (bare.distribution.other[0], 0, 0, 0)
+        protected_ratio(UtilityRappor.of(bare.distribution.own, other), {0, 1})
+    rows = [list(row) for row in utility_response(4, {0, 1}, Fraction(1)).distribution.weights]
     rows[0][0] += 1 << 44
     rows[0][1] -= 1 << 44
     assert not at_most_exp(protected_ratio(Table.of(rows), {0, 1}), Fraction(1))

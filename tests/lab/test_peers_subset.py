@@ -113,7 +113,7 @@ def test_broken_twins_are_refused():
         return replace(honest, keep=honest.keep + (1 << 30))
 
     broken("loss within the metric", greedy)
-    for what, kind in (("draw", FirstDrawn), ("encode", OwnTwice)):
+    for what, kind in (("draw", FirstDrawn), ("sample", OwnTwice)):
         broken(what, kind.for_epsilon)
 
 

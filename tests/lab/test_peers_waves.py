@@ -37,7 +37,7 @@ def test_square_wave_is_the_published_one(size, epsilon):
     for x in (0, size // 2, size - 1):
         expected = np.full(size + 2 * b, q)
         expected[x : x + 2 * b + 1] = e * q
-        found = np.array(channel.weights[x]) / WORD
+        found = np.array(channel.distribution.weights[x]) / WORD
         np.testing.assert_allclose(found.astype(float), expected, rtol=1e-12)
 
 
@@ -114,7 +114,8 @@ class AsPublished:
             low = np.maximum(edges[:-1, None], at - self.b)
             inside += np.maximum(0, np.minimum(edges[1:, None], at + self.b) - low) / 32
         self.law = self.chances = self.q * (np.diff(edges)[:, None] + (self.e - 1) * inside)
-        self.edges = edges
+        self.edges, self.moments = edges, self
+        self.probabilities = self.law.T
 
     def mean(self, values):
         return values @ self.law
@@ -155,7 +156,7 @@ def test_fitted_shares_of_randomized_response_are_the_closed_form():
     """The most likely shares of k-ary response: small counts are 0, the rest is rescaled."""
     channel = Response.for_epsilon(6, Fraction(2))
     counts = np.array([500.0, 40, 300, 90, 130, 160])
-    p, q = float(channel._true), float(channel._other)
+    p, q = channel.moments._gap + channel.moments._other, channel.moments._other
     shares = np.sort(counts / counts.sum())
     left, zeros = 1.0, 0
     while q * left > (1 - zeros * q) * shares[zeros]:
@@ -179,7 +180,7 @@ def test_smoothing_takes_neighbours_in():
 @pytest.mark.parametrize("counts", [[1, 2], [1, -1, 3], [0, 0, 0], [1, math.nan, 2], [[1, 2, 3]]])
 def test_counts_that_are_none_are_refused(counts):
     with pytest.raises(QueryError, match="a count for each of the 3 reports, not"):
-        expectation_maximisation(Response(3, WORD // 2), counts)
+        expectation_maximisation(Response.for_epsilon(3, Fraction(1)), counts)
 
 
 # Means
@@ -242,7 +243,7 @@ def test_hybrid_is_never_worse_at_the_worst_position():
 def test_reports_that_stand_for_wrong_numbers_are_refused():
     def twin(size, epsilon):
         honest = piecewise(size, epsilon)
-        return MeanTable(honest.weights, tuple(1.01 * number for number in honest.numbers))
+        return MeanTable(honest.distribution, tuple(1.01 * number for number in honest.numbers))
 
     found = check_mechanism(Simple("twin", twin, ANY_TWO), sizes=(2,), epsilons=(1.0,))
     assert "no bias" in {finding.what for finding in found.failures}

@@ -284,9 +284,7 @@ def test_more_rows_than_needed_are_read_with_the_least_variance():
     best = np.linalg.inv(seen.T @ weights @ seen) @ seen.T @ weights
     np.testing.assert_allclose(found, (functions[:, :-1] - functions[:, -1:]) @ best, rtol=1e-9)
     assert channel.moments.variances.shape == (5, 3)
-    assert (
-        channel.moments.variances[3].std() > 0
-    )  # clipped more often at some positions
+    assert channel.moments.variances[3].std() > 0  # clipped more often at some positions
 
 
 def test_a_row_without_noise_is_trusted_and_no_other():

@@ -115,8 +115,8 @@ def noise(which, size):
 
 COARSE = {
     "threshold": [threshold(2, 11 << 60), threshold(3, 5 << 60)],
-    "threshold-paper": [threshold(2, 11 << 60, ThresholdPaper), threshold(3, 5 << 60, ThresholdPaper)],
-    "threshold-dummy": [threshold(2, 5 << 60, ThresholdDummy), threshold(3, 3 << 61, ThresholdDummy)],
+    "threshold-paper": [threshold(size, 5 << 60, ThresholdPaper) for size in (2, 3)],
+    "threshold-dummy": [threshold(size, 3 << 61, ThresholdDummy) for size in (2, 3)],
     "randomized-response": [response(2, 11 << 60), response(5, 11 << 60)],
     "unary": [
         UnaryChannel.of((11 << 60, 3 << 62), (5 << 60, 1 << 62)),

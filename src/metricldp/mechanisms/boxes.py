@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metricldp.mechanisms.moments import Floats
 from metricldp.mechanisms.matrix import checked_workload, workload_of
+from metricldp.mechanisms.moments import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -181,7 +181,7 @@ class Faces(Baseline, JointChannel):
         weights = np.abs(self._coefficients(functions))
         return np.asarray(weights[:, :-1].sum(axis=1) * (self.reach + 1) + weights[:, -1])
 
-    def jump(self, functions: Functions) -> Floats:
+    def skewness(self, functions: Functions) -> Floats:
         """That of one noise: the root of its fourth moment over the second, 1 + 6 variances."""
         corners = [_differences(f) for f in functions]
         nodes = [np.abs(c @ t.T).max(axis=1) for c, t in zip(corners, self._nodes, strict=True)]
