@@ -36,6 +36,8 @@ from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import Lookup
 from metricldp_core.levels import Additive
 
+Turned = npt.NDArray[np.complex128]
+"""The transform of values at all places of a ring."""
 MOST_SOLVED = 1024
 """Cells of several attributes up to which M is inverted."""
 _MOST_ENTRIES = 1 << 23
@@ -129,26 +131,26 @@ class AdditiveMoments(OneHot):
         self._count, self._ring = patterns.shape
 
     @cached_property
-    def _spectrum(self) -> npt.NDArray[np.complex128]:
+    def _spectrum(self) -> Turned:
         return np.fft.rfft(self._patterns)
 
     def mean(self, values: Floats) -> Floats:
-        return np.asarray(self._mean_around(values)[..., self._places])
+        return np.asarray(np.fft.irfft(self._turned_mean(values), self._ring)[..., self._places])
 
-    def _mean_around(self, values: Floats) -> Floats:
-        """E[v(report) | x] for an x at every place."""
+    def _turned_mean(self, values: Floats) -> Turned:
+        """The transform of E[v(report) | x], for an x at every place."""
         parts = values.reshape(*values.shape[:-1], self._count, self._ring)
         turned = np.fft.rfft(parts)
         turned *= self._spectrum.conj() / self._count
-        return np.asarray(np.fft.irfft(turned.sum(axis=-2), self._ring))
+        return np.asarray(turned.sum(axis=-2))
 
     def spread(self, shares: Floats) -> Floats:
-        return self._spread_around(self._around(shares))
+        return self._spread_turned(np.fft.rfft(self._around(shares)))
 
-    def _spread_around(self, around: Floats) -> Floats:
-        turned = np.fft.rfft(around)[..., None, :] * (self._spectrum / self._count)
-        spread = np.fft.irfft(turned, self._ring)
-        return np.asarray(spread.reshape(*around.shape[:-1], self.feature_count))
+    def _spread_turned(self, turned: Turned) -> Floats:
+        """The same, from the transform of shares at all places."""
+        spread = np.fft.irfft(turned[..., None, :] * (self._spectrum / self._count), self._ring)
+        return np.asarray(spread.reshape(*turned.shape[:-1], self.feature_count))
 
     def _around(self, values: Floats) -> Floats:
         """Values at all places of the ring, 0 between the cells."""
@@ -158,13 +160,13 @@ class AdditiveMoments(OneHot):
 
     def coefficients(self, functions: Floats) -> Floats:
         self._check()
-        return self._spread_around(self._solve(functions)) / self._means
+        return self._spread_turned(self._solve(functions)) / self._means
 
     def frequencies(self, totals: Floats) -> Floats:
         """The transpose of `coefficients`, by the same transforms."""
         self._check()
-        around = self._mean_around(np.moveaxis(totals, 0, -1) / self._means)
-        return np.moveaxis(self._solve_transposed(around), -1, 0)
+        turned = self._turned_mean(np.moveaxis(totals, 0, -1) / self._means)
+        return np.moveaxis(self._solve_transposed(turned), -1, 0)
 
     def mean_square(self, gram: Floats, prior: Floats | None = None) -> float:
         """tr G M^-1 under a uniform prior, and an estimator for it."""
@@ -178,11 +180,12 @@ class AdditiveMoments(OneHot):
         """m(y), the mean of P(y | x) under the prior."""
         return self.spread(spread_of(self._prior, self.size))
 
-    def _solve(self, functions: Floats) -> Floats:
-        """u, at all places of the ring."""
-        return self._around(functions @ self._inverse)
+    def _solve(self, functions: Floats) -> Turned:
+        """The transform of u at all places of the ring."""
+        return np.fft.rfft(self._around(functions @ self._inverse))
 
-    def _solve_transposed(self, around: Floats) -> Floats:
+    def _solve_transposed(self, turned: Turned) -> Floats:
+        around = np.fft.irfft(turned, self._ring)
         return np.asarray(around[..., self._places] @ self._inverse)
 
     @cached_property
@@ -210,7 +213,7 @@ class AdditiveMoments(OneHot):
     def _bias(self) -> float:
         """The largest difference of a random function and the mean of its estimator."""
         tried = np.random.default_rng(1).normal(size=(3, self.size))
-        estimator = self._spread_around(self._solve(tried)) / self._means
+        estimator = self._spread_turned(self._solve(tried)) / self._means
         return float(np.abs(self.mean(estimator) - tried).max())
 
 
@@ -234,18 +237,18 @@ class ExtendedAdditiveMoments(AdditiveMoments):
     def mean_square(self, gram: Floats, prior: Floats | None = None) -> float:
         return OneHot.mean_square(self, gram, prior)
 
-    def _solve(self, functions: Floats) -> Floats:
+    def _solve(self, functions: Floats) -> Turned:
         cells = functions.reshape(*functions.shape[:-1], *self._sizes)
         around = _along_each(cells, [onward.T for onward in self._onward])
         around = around.reshape(*functions.shape[:-1], self._ring)
         around += functions.mean(axis=-1, keepdims=True) * self._missing
-        return np.fft.irfft(np.fft.rfft(around) / self._power, self._ring)
+        return np.asarray(np.fft.rfft(around) / self._power)
 
-    def _solve_transposed(self, around: Floats) -> Floats:
-        turned = np.fft.irfft(np.fft.rfft(around) / self._power, self._ring)
-        cells = turned.reshape(*around.shape[:-1], *self._lengths)
-        values = _along_each(cells, self._onward).reshape(*around.shape[:-1], self.size)
-        return np.asarray(values + (turned @ self._missing)[..., None] / self.size)
+    def _solve_transposed(self, turned: Turned) -> Floats:
+        around = np.fft.irfft(turned / self._power, self._ring)
+        cells = around.reshape(*turned.shape[:-1], *self._lengths)
+        values = _along_each(cells, self._onward).reshape(*turned.shape[:-1], self.size)
+        return np.asarray(values + (around @ self._missing)[..., None] / self.size)
 
     @cached_property
     def _power(self) -> Floats:

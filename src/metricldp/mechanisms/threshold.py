@@ -135,7 +135,10 @@ class ThresholdMoments(Independent):
         return np.concatenate([*steps, ends], axis=-1) / 2
 
     def coefficients(self, functions: Floats) -> Floats:
-        return np.roll(self.kappa * self._halves(functions), int(self.has_constant), axis=-1)
+        weights = self.kappa * self._halves(functions)
+        if self.has_constant:
+            return np.concatenate([weights[..., -1:], weights[..., :-1]], axis=-1)
+        return np.asarray(weights)
 
     def second_moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """f g, and the noise of every step of both, at every position alike."""
@@ -145,7 +148,7 @@ class ThresholdMoments(Independent):
         return np.asarray(functions * others + ((first * second) @ self.noise)[..., None])
 
     def frequencies(self, totals: Floats) -> Floats:
-        signs = np.roll(totals, -int(self.has_constant), axis=0)
+        signs = np.concatenate([totals[1:], totals[:1]]) if self.has_constant else totals
         halves = (self.kappa / 2 * signs.T).T
         steps, last = halves[:-1], halves[-1]
         result = np.zeros((len(halves), *totals.shape[1:]))
