@@ -21,7 +21,7 @@ SLACK = 25
 BUDGETS = {
     # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
     "src/metricldp": (185, 203, ""),
-    "src/metricldp/answers": (6_383, 7_564, ""),
+    "src/metricldp/answers": (6_405, 7_564, ""),
     "src/metricldp/attributes": (
         1_411,
         1_346,
@@ -34,8 +34,8 @@ BUDGETS = {
     ),
     "src/metricldp/cli": (1_166, 1_900, ""),
     "src/metricldp/collector": (2_103, 2_206, ""),
-    "src/metricldp/collector/page": (1_244, 1_450, ""),
-    "src/metricldp/mechanisms": (5_983, 6_472, ""),
+    "src/metricldp/collector/page": (1_247, 1_450, ""),
+    "src/metricldp/mechanisms": (5_904, 6_472, ""),
     "src/metricldp/estimate": (
         1_377,
         0,
@@ -54,7 +54,7 @@ BUDGETS = {
         "readers hide values; tables are identified by object; messages name rows and columns, "
         "and state remedies",
     ),
-    "src/metricldp/store": (1_590, 2_115, ""),
+    "src/metricldp/store": (1_617, 2_115, ""),
     "src/metricldp/store/engines": (392, 594, ""),
     "src/metricldp/survey": (
         1_611,

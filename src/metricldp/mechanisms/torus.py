@@ -1,6 +1,6 @@
 """Additive noise for several attributes: the search for patterns over the cells of a grid.
 
-The ring of `additive_channel.py` is wound up, see `torus_channel.py`. So noise that is added around
+The ring is wound up, see `additive_channel.py`. So noise that is added around
 the ring is added along all attributes at once, and what is known of a ring holds: the objective by
 frequencies, and the moves of the search.
 """
