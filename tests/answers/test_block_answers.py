@@ -142,7 +142,7 @@ def test_everybody_is_known(enumerated):
             size = survey.attributes[block.names[0]].size
             for tally in tallies[:3]:
                 whole = tally.workload(block.names[0], np.ones((1, size)))
-                free = all(channel.free_when_whole for channel in survey.channels.values())
+                free = all(channel.moments.knows_total for channel in survey.channels.values())
                 if free:
                     assert (tally.count().value, tally.count().stderr) == (1, 0)
                     assert (whole.values[0], whole.iloc[0].stderr) == (1, 0)

@@ -265,7 +265,7 @@ class Faulty(SingleView):
     """Devices that use an eighth of the epsilon that they state."""
 
     def simulate(self, states, randomness):
-        return self.channel.log_likelihood(channel_of(0.1).encode(states, randomness))
+        return self.channel.log_likelihood(channel_of(0.1).sample(states, randomness))
 
 
 def channel_of(epsilon):
