@@ -177,7 +177,7 @@ def test_known_errors_of_large_designed_channels(size, metric, variance):
 )
 def test_known_errors_of_shaped_noise(size, metric, most):
     channel = ShapedNoise().settled(size, metric, ordered=True).channel(size, metric)
-    assert channel.patterns <= 8
+    assert len(channel.distribution.depths) <= 8
     assert channel.moments.mean_range_variance() <= most
 
 

@@ -208,16 +208,18 @@ def test_many_values_alike_are_optimised_unary_encoding(epsilon):
     """
     rare = 4 * math.exp(epsilon) / (math.exp(epsilon) - 1) ** 2
     published = plain(SIZE, epsilon)
-    assert published.noise[0][0] == pytest.approx(rare, rel=1e-12)
+    assert published.moments.noise[0][0] == pytest.approx(rare, rel=1e-12)
     many = build("unary", 100_000, Uniform(Fraction(str(epsilon))))
-    assert many.own[0] / WORD == pytest.approx(1 / 2, abs=2e-5)
-    assert many.other[0] / WORD == pytest.approx(1 / (math.exp(epsilon) + 1), abs=2e-5)
-    assert many.noise[0][0] == pytest.approx(rare, rel=1e-8)
+    assert many.distribution.own[0] / WORD == pytest.approx(1 / 2, abs=2e-5)
+    assert many.distribution.other[0] / WORD == pytest.approx(1 / (math.exp(epsilon) + 1), abs=2e-5)
+    assert many.moments.noise[0][0] == pytest.approx(rare, rel=1e-8)
     for size in (3, 10, 100, 1000):
         best = bits_of(build("unary", size, Uniform(Fraction(str(epsilon)))))
         assert best < bits_of(plain(size, epsilon)) < best * (1 + 1 / size)
     two = build("unary", 2, Uniform(Fraction(str(epsilon))))
-    assert (two.own[0] + two.other[0]) / WORD == pytest.approx(1, abs=1e-12)
+    assert (two.distribution.own[0] + two.distribution.other[0]) / WORD == pytest.approx(
+        1, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1, 4])
@@ -404,7 +406,7 @@ def test_very_small_and_very_large_distances(epsilon):
     ):
         channel = build("unary", 5, metric)
         assert all(pair.holds for pair in prove(channel, metric))
-        assert np.isfinite(channel.noise).all()
+        assert np.isfinite(channel.moments.noise).all()
 
 
 def test_a_line_of_many_values_is_refused():
@@ -452,7 +454,7 @@ def test_bits_that_tell_nothing_are_refused(pair):
 def test_bits_that_tell_very_much_are_still_bits():
     for pair in ((60.0, 0.1), (0.1, 60.0), (60.0, 60.0)):
         channel = UnaryChannel.for_losses([pair] * 2)
-        assert 0 < channel.other[0] < channel.own[0] < WORD
+        assert 0 < channel.distribution.other[0] < channel.distribution.own[0] < WORD
 
 
 def test_losses_beyond_a_distance_are_named():
