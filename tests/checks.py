@@ -77,7 +77,7 @@ def check_sampler(channel: Channel, *, n: int = 200_000, seed: int = 11) -> None
     randomness = Randomness.seeded(seed)
     for x in range(channel.size):
         law = exact_law(channel, x)
-        drawn = Counter(key(r) for r in channel.encode(np.full(n, x), randomness))
+        drawn = Counter(key(r) for r in channel.sample(np.full(n, x), randomness))
         assert set(drawn) <= set(law), "an impossible report was drawn"
         observed = [drawn[report] for report in law]
         assert_counts(observed, law.values(), false_alarm=1e-9 / channel.size)
@@ -124,7 +124,7 @@ class EveryCoin:
 
 def sampled_law(channel: Channel, x: int, randomness: EveryCoin) -> dict[bytes, Fraction]:
     """The exact law of the sampler itself, by running it on every coin."""
-    drawn = Counter(key(r) for r in channel.encode(np.full(randomness.people, x), randomness))
+    drawn = Counter(key(r) for r in channel.sample(np.full(randomness.people, x), randomness))
     return {report: Fraction(count, randomness.people) for report, count in drawn.items()}
 
 

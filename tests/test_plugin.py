@@ -89,16 +89,16 @@ def test_it_conforms_and_a_broken_twin_does_not(environment):
     program = """
 from dataclasses import replace
 from metricldp import Integer, Survey
-from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.conformance import check_mechanism
 from metricldp_exponential import EXPONENTIAL, exponential
-found = check_channel(EXPONENTIAL)
+found = check_mechanism(EXPONENTIAL)
 assert found.holds, str(found)
 for low, high, epsilon in ((1, 14, 8), (0, 99, 1), (0, 255, 64), (0, 2, 2e-12)):
     far = Survey.design({"x": Integer(low, high, epsilon=epsilon, per=1, mechanism=EXPONENTIAL)})
     assert far.certify().holds
     assert far.channels["x"].distribution.ratio(0, high - low) < 2**40
 twin = replace(EXPONENTIAL, make=lambda size, epsilon: exponential(size, 2 * epsilon))
-found = check_channel(twin)
+found = check_mechanism(twin)
 assert not found.holds
 assert "loss within the metric" in str(found)
 """

@@ -29,15 +29,16 @@ People = Sequence[tuple[tuple[int, ...], Any]]
 def chances(channel: Channel) -> Floats:
     """P(bit = 1 | x) of a channel of bits, or P(report | x): (size, bits or reports)."""
     if isinstance(channel, Threshold):
-        flip = channel.flip / WORD
+        flip = channel.distribution.flips[0] / WORD
         below = np.arange(channel.size)[:, None] <= np.arange(channel.bits)
         return np.where(below, 1 - flip, flip)
     if isinstance(channel, UnaryChannel):
-        found = np.tile(np.array([word / WORD for word in channel.other]), (channel.size, 1))
-        np.fill_diagonal(found, [word / WORD for word in channel.own])
+        other = np.array([word / WORD for word in channel.distribution.other])
+        found = np.tile(other, (channel.size, 1))
+        np.fill_diagonal(found, [word / WORD for word in channel.distribution.own])
         return found
     assert isinstance(channel, IntegerChannel)
-    law = np.maximum(channel.mean(np.eye(channel.outputs)).T, 0.0)
+    law = np.maximum(channel.moments.probabilities, 0.0)
     return law / law.sum(axis=1, keepdims=True)
 
 

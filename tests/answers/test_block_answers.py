@@ -142,7 +142,7 @@ def test_everybody_is_known(enumerated):
             size = survey.attributes[block.names[0]].size
             for tally in tallies[:3]:
                 whole = tally.workload(block.names[0], np.ones((1, size)))
-                free = all(channel.free_when_whole for channel in survey.channels.values())
+                free = all(channel.moments.knows_total for channel in survey.channels.values())
                 if free:
                     assert (tally.count().value, tally.count().stderr) == (1, 0)
                     assert (whole.values[0], whole.iloc[0].stderr) == (1, 0)
@@ -458,9 +458,10 @@ class ConstantNoise(HadamardBoxes):
 class WrongSecond(HadamardBoxes):
     """A second moment a thousandth too small."""
 
-    def _moment(self, functions, others):
+    def _second_moment(self, functions, others):
         return [
-            Term(0.999 * term.scale, term.factors) for term in super()._moment(functions, others)
+            Term(0.999 * term.scale, term.factors)
+            for term in super()._second_moment(functions, others)
         ]
 
 
@@ -486,7 +487,7 @@ def test_many_attributes_are_predicted():
     }
     survey = Survey.design(kinds)
     where = {f"x{k}": "p" for k in range(55)}
-    one = survey.channels["x0"].moment(np.array([1.0, 0.0])).mean()
+    one = survey.channels["x0"].moments.second_moment(np.array([1.0, 0.0])).mean()
     expected = math.sqrt(one**55 - 0.5**55)
     assert survey.expected_error(where, prior="uniform", n=1).stderr == pytest.approx(
         expected, rel=1e-9

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from metricldp import Integer, Randomness, Survey, SurveySpec
-from metricldp.mechanisms import torus_channel as wound
+from metricldp.mechanisms import additive_channel as wound
 
 SIZE = 6
 INSIDE = {"a": (1, 3), "b": (2, 4)}

@@ -151,10 +151,12 @@ def test_means_and_second_moments_are_those_of_all_reports(mechanism):
     for soft in (low, high):
         u = soft.function
         decoders = [
-            survey.channels[name].coefficients(np.eye(u.shape[d])) for d, name in enumerate(names)
+            survey.channels[name].moments.coefficients(np.eye(u.shape[d]))
+            for d, name in enumerate(names)
         ]
         features = [
-            survey.channels[name].expand(found[0]) for name, found in zip(names, laws, strict=True)
+            survey.channels[name].features(found[0])
+            for name, found in zip(names, laws, strict=True)
         ]
         each = [by @ f.T for by, f in zip(decoders, features, strict=True)]  # (size, reports)
         values = np.einsum("xy,xi,yj->ij", u, *each)
@@ -186,9 +188,9 @@ def test_blocks_have_second_moments_of_all_reports_too():
     assert (low.function <= f).all()
     assert (high.function >= f).all()
     channels = [survey.tabled[name] for name in names]
-    chances = [channel.chances.T for channel in channels]
+    chances = [channel.moments.probabilities.T.T for channel in channels]
     for soft in (low, high):
-        each = [channel.coefficients(np.eye(channel.size)) for channel in channels]
+        each = [channel.moments.coefficients(np.eye(channel.size)) for channel in channels]
         values = np.einsum("xy,xi,yj->ij", soft.function, *each)
         assert np.allclose(np.einsum("ij,xi,yj->xy", values, *chances), soft.function)
         assert np.allclose(np.einsum("ij,xi,yj->xy", values**2, *chances), soft.second)

@@ -378,14 +378,14 @@ def test_threshold_over_geometric_in_closed_form(size, epsilon, written):
             for name in ("threshold", "geometric")
         }
     )
-    ratio = survey.channels["threshold"].mean_range_variance()
-    ratio /= survey.channels["geometric"].mean_range_variance()
+    ratio = survey.channels["threshold"].moments.mean_range_variance()
+    ratio /= survey.channels["geometric"].moments.mean_range_variance()
     _two_digits(ratio, written)
     better = "geometric" if ratio >= 1 else "threshold"
     taken = Survey.design({"v": Integer(0, size - 1, epsilon=epsilon, per=1)})
     if taken.mechanisms["v"].name != better:
-        least = survey.channels[better].mean_range_variance()
-        assert taken.channels["v"].mean_range_variance() < 0.99 * least
+        least = survey.channels[better].moments.mean_range_variance()
+        assert taken.channels["v"].moments.mean_range_variance() < 0.99 * least
 
 
 @pytest.mark.parametrize(("size", "epsilon", "written"), [r for r in RATIOS if r[0] <= 64])
@@ -407,7 +407,7 @@ def test_mean_over_all_ranges_is_the_mean_of_the_predicted_errors(mechanism, siz
         survey.expected_error({"v": ends}, n=1, prior="uniform").stderr ** 2
         for ends in _all_ranges(size)
     ]
-    closed = survey.channels["v"].mean_range_variance()
+    closed = survey.channels["v"].moments.mean_range_variance()
     assert closed == pytest.approx(np.mean(each), rel=1e-10)
 
 
@@ -420,8 +420,9 @@ def test_influences_of_the_theory():
             for name in ("threshold", "geometric")
         }
     )
-    assert survey.channels["threshold"].influence(prefix) == pytest.approx((1 + kappa) / 2)
-    assert survey.channels["geometric"].influence(prefix) == pytest.approx(1 + a / (1 - a) ** 2)
+    threshold, geometric = (c.moments.output_range(prefix)[1] for c in survey.channels.values())
+    assert threshold == pytest.approx((1 + kappa) / 2)
+    assert geometric == pytest.approx(1 + a / (1 - a) ** 2)
 
 
 # Intervals
@@ -484,7 +485,7 @@ def test_interval_levels_and_fractions():
     answer = tally.count({"a": (1, 2)})
     low, high = answer.confidence_interval(0.5)
     # half of kappa beyond the normal reach, as one flipped bit moves an answer by kappa
-    kappa = survey.channels["a"].kappa
+    kappa = survey.channels["a"].moments.kappa[0]
     assert high - low == pytest.approx(2 * 0.6744897501960817 * answer.stderr + kappa)
     share = tally.fraction({"a": (1, 2)})
     assert share.value == pytest.approx(answer.value / 200)

@@ -150,7 +150,7 @@ def test_weights_and_blocks():
     people = {"x": [0, 1, 2, 2] * 5, "w": [0.5, 1, 1.5, 2] * 5}
     tally = weighted.tally(weighted.randomize(people, randomness=Randomness.seeded(1)))
     answer = tally.sum("w", {"x": (0, 1)})
-    ends = weighted.channels["x"].ends(np.array([1.0, 1, 0]))
+    ends = weighted.channels["x"].moments.output_range(np.array([1.0, 1, 0]))
     low, high = answer.poisoning_bounds(1)
     assert high - answer.value == pytest.approx(2 * (ends[1] - ends[0]))
     assert low == pytest.approx(2 * answer.value - high)
@@ -212,8 +212,8 @@ def test_all_ends_are_those_of_all_reports():
         survey = Survey.design({"x": Integer(0, size - 1, epsilon=1, mechanism=mechanism, per=1)})
         channel, function = survey.channels["x"], rng.normal(size=size)
         reports = channel.every_report()
-        values = channel.values(reports, channel.coefficients(function[None]))[0]
-        low, high = channel.ends(function)
+        values = channel.values(reports, channel.moments.coefficients(function[None]))[0]
+        low, high = channel.moments.output_range(function)
         assert low <= values.min() + 1e-9, mechanism
         assert high >= values.max() - 1e-9, mechanism
         if mechanism != "haar":

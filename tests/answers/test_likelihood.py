@@ -13,12 +13,11 @@ from metricldp.answers import likelihood, maximise
 from metricldp.answers.likelihood import Listed, Tabled
 from metricldp.answers.maximise import Run, climb, closure, ladder
 from metricldp.mechanisms import Geometric, IntegerChannel, Response
-from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.registry import mechanism
-from metricldp.mechanisms.torus_channel import Wound
 from metricldp.metrics import Line, Uniform
 
-WOUND = Wound.on(
+WOUND = AdditiveChannel.of(
     (2, 3),
     (3, 4),
     ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2), (0, 0, 1, 1, 0, 1, 2, 1, 1, 2, 2, 1)),
@@ -44,7 +43,7 @@ CHANNELS = {
 
 def whole_law(channels):
     """P(reports | cells) as one matrix, by the product of the tables."""
-    return reduce(np.kron, [channel.chances for channel in channels])
+    return reduce(np.kron, [channel.moments.probabilities.T for channel in channels])
 
 
 def random_counts(channels, seed=1, most=50):
@@ -61,7 +60,8 @@ def listed(channels, counts):
     """The same reports one by one."""
     places = np.argwhere(counts > 0)
     chances = tuple(
-        channel.chances[places[:, d]].astype(np.float32) for d, channel in enumerate(channels)
+        channel.moments.probabilities.T[places[:, d]].astype(np.float32)
+        for d, channel in enumerate(channels)
     )
     return Listed(chances, counts[counts > 0])
 
@@ -79,10 +79,12 @@ def test_both_ways_through_a_channel_are_transposes(name):
             return
         rng = np.random.default_rng(3)
         shares, values = rng.normal(size=(4, size)), rng.normal(size=(4, channel.outputs))
-        there = (channel.spread(shares) * values).sum(axis=1)
-        back = (channel.mean(values) * shares).sum(axis=1)
+        there = (channel.moments.spread(shares) * values).sum(axis=1)
+        back = (channel.moments.mean(values) * shares).sum(axis=1)
         np.testing.assert_allclose(there, back, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(channel.spread(np.eye(size)).T, channel.chances, atol=1e-12)
+        np.testing.assert_allclose(
+            channel.moments.spread(np.eye(size)).T, channel.moments.probabilities.T, atol=1e-12
+        )
 
 
 def test_both_ways_through_a_wound_ring_are_transposes():
@@ -96,7 +98,7 @@ def test_a_channel_that_spreads_in_another_way_is_refused():
         def spread(self, shares):
             return super().spread(shares) * 1.01
 
-    found = check_channel(mechanism_of("twin", Twin.for_epsilon), sizes=(3,), epsilons=(1.0,))
+    found = check_mechanism(mechanism_of("twin", Twin.for_epsilon), sizes=(3,), epsilons=(1.0,))
     assert [finding.what for finding in found.failures] == ["probabilities"]
     assert "`spread`" in str(found)
 

@@ -55,7 +55,7 @@ def test_no_other_partition_has_a_smaller_error():
 @pytest.mark.parametrize("sets", [[("a", "b")], [("a", "b"), ("b", "c")]])
 def test_large_blocks_are_tried_briefly_where_there_are_several(monkeypatch, sets):
     """By transforms, with the error of what is found; what is chosen is searched for in full."""
-    monkeypatch.setattr("metricldp.mechanisms.torus_channel.MOST_SOLVED", 4)
+    monkeypatch.setattr("metricldp.mechanisms.additive_channel.MOST_SOLVED", 4)
     monkeypatch.setattr("metricldp.mechanisms.torus.MOST_SOLVED", 4)
     monkeypatch.setattr(partition, "_LARGE", 4)
     efforts, judged, shares = [], [], []

@@ -78,8 +78,8 @@ def test_norm_sub_is_biased():
         for second in range(3):
             chance = float(channel.probability(0, first) * channel.probability(0, second))
             sums = np.bincount([first, second], minlength=3).astype(float)
-            raw += chance * channel.cells(sums)
-            moved += chance * norm_sub(channel.cells(sums), 2)
+            raw += chance * channel.moments.frequencies(sums)
+            moved += chance * norm_sub(channel.moments.frequencies(sums), 2)
     np.testing.assert_allclose(raw, [2, 0, 0], atol=1e-12)
     assert moved[0] < 1.7
     assert (moved[1:] > 0.15).all()

@@ -367,7 +367,7 @@ def test_the_algebra_of_the_papers_lemma():
     channel = survey.channels["a"]
     kappa = 1 / math.tanh(0.5)
     for r in range(5):
-        decoder = channel.coefficients((np.arange(6) <= r).astype(float))
+        decoder = channel.moments.coefficients((np.arange(6) <= r).astype(float))
         expected = np.zeros(6)
         expected[r] += kappa / 2
         expected[5] += kappa / 2

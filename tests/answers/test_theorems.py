@@ -13,14 +13,16 @@ from theorems import (
 
 from checks import exact_law
 from metricldp import Integer, Survey, Weight
-from metricldp.mechanisms.threshold_paper import ThresholdPaper
+from metricldp.mechanisms.threshold import ThresholdPaper
 
 
 def moments(size, epsilon, function):
     """E[F] and E[F^2] of the paper's decoder of one attribute, for every value."""
     channel = ThresholdPaper.for_epsilon(size, Fraction(epsilon))
     reports = channel.every_report()
-    values = channel.values(reports, channel.coefficients(np.array([function], dtype=float)))[0]
+    values = channel.values(
+        reports, channel.moments.coefficients(np.array([function], dtype=float))
+    )[0]
     laws = np.array([[float(p) for p in exact_law(channel, x).values()] for x in range(size)])
     return laws @ values, laws @ values**2
 

@@ -59,7 +59,7 @@ class Wave:
         function[list(INSIDE)] = 1.0
         self.readings = read(self.survey, {"a": function})
         where, chance = people(np.random.default_rng(seed), shape)
-        column = self.survey.channels["a"].encode(where.reshape(-1), Randomness.seeded(seed))
+        column = self.survey.channels["a"].sample(where.reshape(-1), Randomness.seeded(seed))
         rows = self.readings.parts[0].values({"a": column}).reshape(3, runs, reports)
         self.value, second, square = self.sums = rows.cumsum(axis=2)
         self.times = times = np.arange(1, reports + 1)
@@ -262,7 +262,7 @@ class Means:
         for k, part in enumerate(self.readings.parts):
             (name,) = part.columns
             channel = self.survey.channels[name]
-            column = channel.encode(where[name].reshape(-1), Randomness.seeded(2 * seed + k))
+            column = channel.sample(where[name].reshape(-1), Randomness.seeded(2 * seed + k))
             rows = rows * part.values({name: column})
         self.sums = dict(
             zip(self.readings.rows, rows.reshape(-1, runs, reports).cumsum(axis=2), strict=True)

@@ -257,14 +257,14 @@ def test_why_memoised_waves_are_refused():
     mechanism = {"name": "memoised", "each": 0.95}
     survey = Survey.design({"age": Integer(0, 20, epsilon=1, mechanism=mechanism, per=1)})
     channel = survey.channels["age"]
-    first = channel.first.encode(np.tile(ages(100), 400), Randomness.seeded(1)).astype(np.int64)
+    first = channel.first.sample(np.tile(ages(100), 400), Randomness.seeded(1)).astype(np.int64)
     inside = np.isin(np.arange(21), range(3, 9)).astype(float)
 
     def counts(reports):
-        decoder = channel.coefficients(inside[None])[0]
+        decoder = channel.moments.coefficients(inside[None])[0]
         return decoder[reports].reshape(400, 100).sum(axis=1)
 
-    one, other = (counts(channel.second.encode(first, Randomness.seeded(seed))) for seed in (2, 3))
+    one, other = (counts(channel.second.sample(first, Randomness.seeded(seed))) for seed in (2, 3))
     assert np.var(one - other) < 0.5 * (np.var(one) + np.var(other))
 
 

@@ -359,6 +359,10 @@ def known_difference(case: Plain, query: Plain) -> str | None:
     for title, entry in KNOWN.items():
         if "joint" in entry:
             matches = [group["mechanism"] in entry["joint"] for group in groups]
+        elif "memoised" in entry:
+            designs = case["design"]["attributes"].values()
+            first = [d.get("distribution", {}).get("first", {}).get("kind") for d in designs]
+            matches = [kind in entry["memoised"] for kind in first]
         else:
             matches = [entry["attribute"].items() <= attribute.items() for attribute in attributes]
         if query["kind"] in entry["queries"] and any(matches):

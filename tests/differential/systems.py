@@ -653,7 +653,7 @@ def _table(channel: Any) -> Plain | None:
 
 
 def _joint_table(channel: Any) -> Plain | None:
-    if channel.bits > 12 or not channel.has_chances:
+    if channel.bits > 12 or not channel.has_likelihood:
         return None
     columns = channel.every_report()
     reports = [

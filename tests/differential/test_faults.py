@@ -9,7 +9,8 @@ from systems import Current
 
 from metricldp import InvalidSpecError
 from metricldp.answers.answer import Estimate
-from metricldp.mechanisms.randomized_response import Response
+from metricldp.mechanisms.randomized_response import ResponseMoments
+from metricldp_core.distributions import RandomizedResponse
 
 
 def lines_of_difference(mechanism, query):
@@ -70,22 +71,26 @@ def test_interval_of_another_length_is_detected(low, high, is_detected):
 
 
 def test_one_unit_in_a_distribution_is_detected(monkeypatch):
-    honest = Response.__init__
-    monkeypatch.setattr(Response, "__init__", lambda self, n, keep: honest(self, n, keep - 1))
+    honest = RandomizedResponse.__init__
+    monkeypatch.setattr(
+        RandomizedResponse, "__init__", lambda self, n, keep: honest(self, n, keep - 1)
+    )
     lines = lines_of_difference("randomized-response", "count")
     assert any(line.startswith("distributions") for line in lines)
 
 
 def test_one_unit_that_breaks_the_guarantee_is_rejected(monkeypatch):
-    honest = Response.__init__
-    monkeypatch.setattr(Response, "__init__", lambda self, n, keep: honest(self, n, keep + 1))
+    honest = RandomizedResponse.__init__
+    monkeypatch.setattr(
+        RandomizedResponse, "__init__", lambda self, n, keep: honest(self, n, keep + 1)
+    )
     with pytest.raises(InvalidSpecError, match="break its guarantee"):
         lines_of_difference("randomized-response", "count")
 
 
 def test_wrong_sign_in_an_estimator_is_detected(monkeypatch):
-    honest = Response.coefficients
-    monkeypatch.setattr(Response, "coefficients", lambda self, f: -honest(self, f))
+    honest = ResponseMoments.coefficients
+    monkeypatch.setattr(ResponseMoments, "coefficients", lambda self, f: -honest(self, f))
     lines = lines_of_difference("randomized-response", "count")
     assert any("value[" in line for line in lines)
     assert not any(line.startswith(("distributions", "payloads")) for line in lines)

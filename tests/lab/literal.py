@@ -127,7 +127,7 @@ def report_signs(survey: Agreement, reports: pa.Table) -> list[Whole]:
             raise QueryError(
                 f"{name} is blurred by {channel.mechanism}; section 4.1 is about threshold-paper"
             )
-        found = [channel.expand(batch[name]) for batch in batches(reports)]
+        found = [channel.features(batch[name]) for batch in batches(reports)]
         signs.append(np.concatenate([np.zeros((0, channel.bits)), *found]).astype(np.int64))
     return signs
 

@@ -19,12 +19,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from metricldp.basics.errors import QueryError
 from metricldp.lab.peers.waves import wave
-from metricldp.mechanisms import Channel, Floats
+from metricldp.mechanisms import Floats
+from metricldp.mechanisms.moments import OneHotMatrix
 from metricldp.mechanisms.table import Table
 from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
@@ -33,11 +35,12 @@ _STRAIGHT = 1e-9
 """Of its largest value a function may be so far from a straight line."""
 
 
-@dataclass(frozen=True)
-class MeanTable(Table):
-    """A table whose reports stand for positions: unbiased for straight lines, and for no other."""
+class MeanMoments(OneHotMatrix):
+    """Numbers that are unbiased for positions, and so for straight lines."""
 
-    numbers: tuple[float, ...]
+    def __init__(self, probabilities: Floats, numbers: tuple[float, ...]) -> None:
+        super().__init__(probabilities)
+        self.numbers = numbers
 
     def coefficients(self, functions: Floats) -> Floats:
         ends = functions[..., :1], functions[..., -1:]
@@ -47,13 +50,24 @@ class MeanTable(Table):
             raise QueryError("these reports tell sums and means only; ask for one of them")
         return np.asarray(ends[0] + slope * np.array(self.numbers))
 
-    def cells(self, totals: Floats) -> Floats:
-        return Channel.cells(self, totals)
+    def frequencies(self, totals: Floats) -> Floats:
+        return np.tensordot(self.coefficients(np.eye(self.size)), totals, axes=1)
+
+
+@dataclass(frozen=True)
+class MeanTable(Table):
+    """A table whose reports stand for positions: unbiased for straight lines, and for no other."""
+
+    numbers: tuple[float, ...]
+
+    @cached_property
+    def moments(self) -> MeanMoments:
+        return MeanMoments(super().moments.probabilities, self.numbers)
 
     def variances(self) -> Floats:
         """Of one person's report as an estimate of t, at every position, exactly."""
         positions = np.arange(float(self.size))
-        return (self.moment(positions) - positions**2) * (2 / (self.size - 1)) ** 2
+        return (self.moments.second_moment(positions) - positions**2) * (2 / (self.size - 1)) ** 2
 
 
 def duchi(size: int, epsilon: Fraction) -> MeanTable:
@@ -80,7 +94,7 @@ def hybrid(size: int, epsilon: Fraction) -> MeanTable:
 
 
 def _table(rows: list[list[int]], numbers: list[float]) -> MeanTable:
-    return MeanTable(Table.of(rows).weights, tuple(numbers))
+    return MeanTable(Table.of(rows).distribution, tuple(numbers))
 
 
 def _two_numbers(size: int, epsilon: Fraction, total: int) -> tuple[list[list[int]], list[float]]:

@@ -56,7 +56,7 @@ def tables():
 def test_the_bound_is_above_the_exact_value(channel, n):
     reports = channel.every_report()
     exact = [[channel.probability(x, y) for y in reports] for x in range(channel.size)]
-    chances = channel.chances
+    chances = channel.moments.probabilities.T
     blanket = chances.min(axis=1) * (1 - 1e-12)
     for (x, other), epsilon in product(permutations(range(channel.size), 2), (0.0, 0.1, 0.5)):
         bound = delta_at(chances[:, x], chances[:, other], blanket, n, epsilon)
@@ -70,7 +70,7 @@ def test_a_blanket_that_not_all_values_send_would_break_the_bound():
     channel = Survey.design({"x": Integer(0, 3, epsilon=2, mechanism="geometric", per=1)}).channels[
         "x"
     ]
-    reports, chances = channel.every_report(), channel.chances
+    reports, chances = channel.every_report(), channel.moments.probabilities.T
     exact = [[channel.probability(x, y) for y in reports] for x in range(4)]
     found = exact_delta(exact, 0, 1, 3, 0.5)
     assert delta_at(chances[:, 0], chances[:, 1], chances.mean(axis=1), 3, 0.5) < found
@@ -136,7 +136,7 @@ def test_metric_numbers():
     assert [pair.local for pair in found.pairs] == pytest.approx([0.2, 1, 4], rel=1e-6)
     assert found.enough is None
     p, q = math.exp(0.2), math.exp(4)
-    rows = capped.channels["x"].chances
+    rows = capped.channels["x"].moments.probabilities.T
     beta = np.abs(rows[:, 50] - rows[:, 51]).sum() / 2
     more = amplify(capped, 100_000, 1e-6, pairs=[(50, 51)]).pairs[0].shuffled
     assert more == pytest.approx(0.0096, rel=0.01)
@@ -242,7 +242,7 @@ def test_values_between_the_points_of_a_grid():
             )
         }
     )
-    chances, n = survey.channels["x"].chances, 1000
+    chances, n = survey.channels["x"].moments.probabilities.T, 1000
     blanket = chances.min(axis=1) * (1 - 1e-12)
     rows = [(1 - f) * chances[:, 1] + f * chances[:, 2] for f in (0.05, 0.45)]
     (found,) = amplify(survey, n, pairs=[(0.21, 0.29)]).pairs

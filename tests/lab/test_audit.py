@@ -192,14 +192,21 @@ def seeded(seed):
 FLIPS = Survey.design({"age": Integer(0, 7, epsilon=1, mechanism="threshold", per=1)})
 
 
+def with_flips(distribution, tenths):
+    """Threshold bits that are flipped with so many tenths of the probability."""
+    return dataclasses.replace(
+        distribution, flips=tuple(f * tenths // 10 for f in distribution.flips)
+    )
+
+
 def flips_too_small(survey=FLIPS):
     channel = survey.channels["age"]
-    return twin(survey, Threshold(channel.size, channel.flip * 9 // 10).distribution.draw)
+    return twin(survey, with_flips(channel.distribution, 9).draw)
 
 
 def flips_too_large(survey=FLIPS):
     channel = survey.channels["age"]
-    return twin(survey, Threshold(channel.size, channel.flip * 11 // 10).distribution.draw)
+    return twin(survey, with_flips(channel.distribution, 11).draw)
 
 
 def last_bit_bare(survey=THRESHOLD):
@@ -434,7 +441,7 @@ def client(tmp_path):
     """The command of a client that knows nothing of this package."""
     (tmp_path / "client.py").write_text(CLIENT)
     words = [sys.executable, "-I", tmp_path / "client.py", header(ASKED).hex()]
-    return shlex.join(map(str, [*words, ASKED.channels["smokes"].flip]))
+    return shlex.join(map(str, [*words, ASKED.channels["smokes"].distribution.flips[0]]))
 
 
 def test_a_command_is_audited(client):
@@ -446,7 +453,7 @@ def test_a_command_is_audited(client):
 def test_the_command_line(client, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     ASKED.save("survey.toml")
-    weak = client.replace(str(ASKED.channels["smokes"].flip), "0")
+    weak = client.replace(str(ASKED.channels["smokes"].distribution.flips[0]), "0")
     for command, code in ((client, 0), (weak, 1), ("no-such-command", 2)):
         words = [
             "survey.toml",

@@ -406,7 +406,7 @@ def checked(mechanism, *, epsilon=1.0, blurred=None, factor=1.0, count=1):
         errors = entry.answers(crowd, asked, 400, Randomness.seeded(12)) - crowd.truth(asked)
     else:
         other = entry_of(mechanism, {n: replace(a, epsilon=blurred) for n, a in attributes.items()})
-        decoders = entry.survey.channels["v0"].coefficients(asked.functions["v0"])
+        decoders = entry.survey.channels["v0"].moments.coefficients(asked.functions["v0"])
         totals = other.totals(crowd, "v0", 400, Randomness.seeded(12))
         errors = (decoders @ totals).T - crowd.truth(asked)
     return squared_errors_p_value(errors, factor * entry.variances(crowd, asked))
@@ -619,7 +619,7 @@ def test_errors_of_what_is_fitted_are_those_of_reports(smooth):
     ).channels["v"]
     slowly = []
     for seed in range(60):
-        column = channel.encode(crowd.positions["v"], Randomness.seeded(seed))
+        column = channel.sample(crowd.positions["v"], Randomness.seeded(seed))
         counts = np.bincount(column, minlength=channel.outputs)
         shares = expectation_maximisation(channel, counts, smooth=smooth)
         slowly.append(500 * asked.functions["v"] @ shares - crowd.truth(asked))

@@ -138,11 +138,11 @@ def test_equation_7_is_unbiased_by_enumeration():
     sizes, epsilons = (2, 3), (Fraction(1), Fraction(1, 2))
     channels = [build("threshold-paper", m, Line(e)) for m, e in zip(sizes, epsilons, strict=True)]
     b = literal.b_matrix(sizes)
-    gaps = math.prod((1 - 2 * Fraction(c.flip, 1 << 64)) for c in channels)
+    gaps = math.prod((1 - 2 * Fraction(c.distribution.flips[0], 1 << 64)) for c in channels)
     means = []
     for channel in channels:
         patterns = channel.every_report()
-        signs = channel.expand(patterns)
+        signs = channel.features(patterns)
         means.append(
             [
                 [
@@ -200,7 +200,7 @@ def test_equation_7_in_fractions():
     o = literal.observations(survey, reports)
     scale = Fraction(1, 4)
     for channel in survey.channels.values():
-        scale *= Fraction(1 << 64, (1 << 64) - 2 * channel.flip)
+        scale *= Fraction(1 << 64, (1 << 64) - 2 * channel.distribution.flips[0])
     exact = [scale * int(c) for c in literal.b_inverse_scaled(sizes) @ o]
     # Back again: kappa^-D B c is o to the last digit.
     again = [

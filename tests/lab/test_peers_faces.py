@@ -11,7 +11,8 @@ from checks import assert_mean
 from metricldp import Categorical, Integer, InvalidSpecError, Lp, Randomness, Survey, SurveySpec
 from metricldp.lab.peers.faces import Faces
 from metricldp.lab.peers.joint import LaplaceFaces
-from metricldp.mechanisms.geometric_noise import GeometricNoise
+from metricldp.mechanisms.exact_probability import noise_probability
+from metricldp.mechanisms.geometric import geometric_distribution
 from metricldp_core.exact import at_most_exp
 from metricldp_core.random_words import Words
 
@@ -74,7 +75,7 @@ def test_every_step_has_a_partner_for_every_noise(sizes):
             assert (below(channel, x) - below(channel, there) == change).all()
             most = max(most, len(moved))
         share = Fraction(1, most)
-        assert channel.noises[d] == GeometricNoise.for_epsilon(share)
+        assert channel.noises[d] == geometric_distribution(1 << 61, share)
 
 
 @each
@@ -89,7 +90,7 @@ def test_the_certificate_counts_those_partners(sizes):
 
 def test_without_sharing_out_it_breaks():
     """The twin: the whole epsilon for every noise."""
-    whole = GeometricNoise.for_epsilon(Fraction(1))
+    whole = geometric_distribution(9, Fraction(1))
     broken = Faces((4, 3), (Fraction(1), Fraction(1)), (whole, whole))
     assert not any(at_most_exp(ratio, Fraction(1)) for *_, ratio in broken.worst_pairs())
 
@@ -98,7 +99,7 @@ def test_the_law_of_two_by_two_enumerated():
     """Three numbers: two with one noise, and one with the sum of two. Chances by convolution."""
     channel = faces((2, 2), Fraction(3, 2))
     noise = channel.noises[0]
-    one = np.array([float(noise.probability(abs(k))) for k in range(-300, 301)])
+    one = np.array([float(noise_probability(noise, k)) for k in range(-300, 301)])
     two = np.convolve(one, one, mode="same")  # short of terms far out only
     logs = {}
     for x in itertools.product(range(2), repeat=2):
@@ -133,16 +134,16 @@ def test_any_functions_are_decoded_and_their_second_moments_exact(sizes):
         weight = np.abs((one * added).reshape(3, -1).sum(axis=1))
         jump = np.maximum(jump, weight * math.sqrt(fourth))
         noise += variance * math.prod((h * added).reshape(3, -1).sum(axis=1) for h in (one, other))
-    products, constant = channel.moment(f, g)
+    products, constant = channel.second_moment(f, g)
     assert constant.scale == pytest.approx(noise)
-    assert channel.jump(f) == pytest.approx(jump)
-    assert channel.jump([np.ones((1, m)) for m in sizes]) == 0
+    assert channel.skewness(f) == pytest.approx(jump)
+    assert channel.skewness([np.ones((1, m)) for m in sizes]) == 0
     for h, k, both in zip(f, g, products.factors, strict=True):
         assert both == pytest.approx(h * k)
 
 
 def test_one_attribute_is_prefix_sums():
-    (_, noise) = faces((9,)).moment([np.array([[0.0, 0, 1, 1, 1, 0, 0, 0, 0]])])
+    (_, noise) = faces((9,)).second_moment([np.array([[0.0, 0, 1, 1, 1, 0, 0, 0, 0]])])
     assert noise.scale[0] == pytest.approx(2 / (2 * math.sinh(1 / 2) ** 2))
 
 
@@ -151,7 +152,7 @@ def test_both_samplers_without_noise_say_who_is_below():
     corners = [tuple(map(int, part.split(","))) for part in channel.fields]
     for x in itertools.product(range(3), range(4)):
         expected = [channel.reach + all(map(int.__le__, x, c)) for c in corners]
-        columns = channel.encode([np.array([place]) for place in x], Randomness.seeded(3))
+        columns = channel.sample([np.array([place]) for place in x], Randomness.seeded(3))
         assert [int(column[0]) for column in columns.values()] == expected
         assert list(channel.draw(x, Words(Randomness.seeded(4).draw))) == expected
 
@@ -162,10 +163,10 @@ def test_counts_are_right_on_average_and_as_uncertain_as_said():
     (block,) = survey.blocks.values()
     rng = np.random.default_rng(1)
     inside = [np.array([[0.0, 1, 1, 0]]), np.array([[1.0, 1, 0]])]
-    _, noise = block.channel.moment(inside)
+    _, noise = block.channel.second_moment(inside)
     for x in ((1, 0), (3, 2)):
         positions = [np.full(4_000, place) for place in x]
-        columns = block.channel.encode(positions, Randomness.seeded(int(rng.integers(99))))
+        columns = block.channel.sample(positions, Randomness.seeded(int(rng.integers(99))))
         decoded = block.channel.decoded(inside, columns)[0]
         assert_mean(decoded, float(x == (1, 0)), variance=noise.scale[0], false_alarm=1e-9)
         assert decoded.var() == pytest.approx(noise.scale[0], rel=0.2)

@@ -86,14 +86,16 @@ def test_what_is_written_is_the_function_and_frequencies_are_its_transpose(name,
         else:
             again += weights[:, place]
     np.testing.assert_allclose(again, functions, atol=1e-12)
-    decoders = channel.coefficients(np.eye(size))
-    np.testing.assert_allclose(channel.cells(np.eye(channel.outputs)), decoders, atol=1e-9)
+    decoders = channel.moments.coefficients(np.eye(size))
+    np.testing.assert_allclose(
+        channel.moments.frequencies(np.eye(channel.outputs)), decoders, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_constants_cost_nothing(name):
     channel = built(name, 13)
-    np.testing.assert_allclose(channel.coefficients(np.full(13, 2.5)), 2.5, atol=1e-12)
+    np.testing.assert_allclose(channel.moments.coefficients(np.full(13, 2.5)), 2.5, atol=1e-12)
 
 
 def canonical(branching, width, start, low, high, size):
@@ -134,16 +136,18 @@ def test_every_branching_is_unbiased_with_its_exact_moments(name, size, epsilon)
     channel = built(name, size, epsilon)
     f = np.concatenate([ranges(size), np.random.default_rng(3).normal(size=(4, size))])
     g = f[::-1].copy()
-    decoded, other = channel.coefficients(f), channel.coefficients(g)
-    moment, decoder = channel.moments(f, g)
+    decoded, other = channel.moments.coefficients(f), channel.moments.coefficients(g)
+    moment, decoder = channel.moments.second_moment_estimator(f, g)
     for x in range(size):
         law = np.array([float(p) for p in exact_law(channel, x).values()])
         assert law.sum() == pytest.approx(1)
         np.testing.assert_allclose(decoded @ law, f[:, x], atol=1e-10)
         np.testing.assert_allclose(moment[:, x], (decoded * other) @ law, rtol=1e-10, atol=1e-9)
         np.testing.assert_allclose(decoder @ law, moment[:, x], rtol=1e-10, atol=1e-8)
-        np.testing.assert_allclose(channel.mean(decoded)[:, x], decoded @ law, atol=1e-10)
-    np.testing.assert_allclose(channel.moment(f), channel.mean(decoded**2), rtol=1e-9)
+        np.testing.assert_allclose(channel.moments.mean(decoded)[:, x], decoded @ law, atol=1e-10)
+    np.testing.assert_allclose(
+        channel.moments.second_moment(f), channel.moments.mean(decoded**2), rtol=1e-9
+    )
 
 
 def test_least_squares_are_never_worse_than_the_fewest_nodes():
@@ -198,7 +202,7 @@ def test_without_noise_both_ways_send_true_signs(name, size):
     words = Words(Randomness.seeded(4).draw)
     for x in {0, 1, size // 2, size - 1}:
         for report in (
-            *channel.encode(np.full(50, x), Randomness.seeded(x)),
+            *channel.sample(np.full(50, x), Randomness.seeded(x)),
             channel.distribution.draw(x, words),
         ):
             assert channel.probability(x, np.asarray(report)) > Fraction(1, 1 << 20)
@@ -212,8 +216,8 @@ def test_without_noise_both_ways_send_true_signs(name, size):
 def test_the_mean_error_of_ranges_is_that_of_all_ranges(name, size):
     channel = built(name, size, "0.7")
     functions = ranges(size)
-    listed = (channel.moment(functions) - functions**2).mean()
-    assert channel.mean_range_variance() == pytest.approx(listed, rel=1e-10)
+    listed = (channel.moments.second_moment(functions) - functions**2).mean()
+    assert channel.moments.mean_range_variance() == pytest.approx(listed, rel=1e-10)
 
 
 def oracle(epsilon):
@@ -233,11 +237,11 @@ def test_hierarchies_stay_below_the_published_bounds(branching, size):
     for epsilon in (0.1, 1.0, 3.0):
         plain = built(f"hierarchy-{branching}-plain", size, str(epsilon))
         levels = len(plain.counts)
-        worst = (plain.moment(functions) - functions**2).max(axis=1)
+        worst = (plain.moments.second_moment(functions) - functions**2).max(axis=1)
         per_level = (digits + 1) * levels * oracle(epsilon)
         assert (worst <= 2 * (branching - 1) * per_level * (1 + 1e-9)).all()
         consistent = built(f"hierarchy-{branching}", size, str(epsilon))
-        worst = (consistent.moment(functions) - functions**2).max(axis=1)
+        worst = (consistent.moments.second_moment(functions) - functions**2).max(axis=1)
         assert (worst <= (branching + 1) / 2 * per_level * (1 + 1e-9)).all()
         assert worst.max() > 0.1 * ((branching + 1) / 2 * per_level).max(), "of the same order"
 
@@ -247,7 +251,7 @@ def test_hierarchies_stay_below_the_published_bounds(branching, size):
 def test_the_haar_wavelet_stays_below_the_published_bound(size, epsilon):
     functions = ranges(size)
     channel = built("haar", size, str(epsilon))
-    worst = (channel.moment(functions) - functions**2).max()
+    worst = (channel.moments.second_moment(functions) - functions**2).max()
     bound = len(channel.counts) ** 2 / 2 * oracle(epsilon)
     assert 0.2 * bound < worst + 0.25 <= bound + 0.25
 
@@ -266,12 +270,12 @@ def test_the_haar_wavelet_stays_below_the_published_bound(size, epsilon):
 def test_errors_grow_with_a_power_of_the_logarithm_of_the_size(name, most):
     logs = range(4, most + 1)
     channels = [built(name, 1 << k) for k in logs]
-    if channels[0].linear:
-        errors = [channel.mean_range_variance() for channel in channels]
+    if channels[0].is_linear:
+        errors = [channel.moments.mean_range_variance() for channel in channels]
     else:
         every = [ranges(channel.size) for channel in channels]
         pairs = zip(channels, every, strict=True)
-        errors = [(channel.moment(f) - f**2).mean() for channel, f in pairs]
+        errors = [(channel.moments.second_moment(f) - f**2).mean() for channel, f in pairs]
     assert (np.diff(errors) > 0).all()
     power = np.polyfit(np.log(logs), np.log(errors), 1)[0]
     assert 1 < power < 3
@@ -281,9 +285,11 @@ def test_thousands_of_values_need_no_matrix():
     functions = (np.arange(4096) < np.array([[1], [1000], [4095]])).astype(float)
     for name in ("hierarchy-2", "hierarchy-16-plain", "haar"):
         channel = built(name, 4096)
-        decoded = channel.coefficients(functions)
-        np.testing.assert_allclose(channel.mean(decoded), functions, atol=1e-9)
-        np.testing.assert_allclose(channel.mean(decoded**2), channel.moment(functions))
+        decoded = channel.moments.coefficients(functions)
+        np.testing.assert_allclose(channel.moments.mean(decoded), functions, atol=1e-9)
+        np.testing.assert_allclose(
+            channel.moments.mean(decoded**2), channel.moments.second_moment(functions)
+        )
 
 
 # Simulated
@@ -297,11 +303,11 @@ def check_people(channel, drawn_by, *, n=400_000, seed=21):
     """
     size = channel.size
     f = (np.arange(size) >= size // 3).astype(float) - (np.arange(size) > 2 * size // 3)
-    coefficients = channel.coefficients(f)
+    coefficients = channel.moments.coefficients(f)
     positions = np.random.default_rng(seed).integers(0, size, n)
-    errors = coefficients[drawn_by.encode(positions, Randomness.seeded(seed))] - f[positions]
-    variance = channel.moment(f) - f**2
-    fourth = np.array([channel.mean((coefficients - f[x]) ** 4)[x] for x in range(size)])
+    errors = coefficients[drawn_by.sample(positions, Randomness.seeded(seed))] - f[positions]
+    variance = channel.moments.second_moment(f) - f**2
+    fourth = np.array([channel.moments.mean((coefficients - f[x]) ** 4)[x] for x in range(size)])
     spread = (fourth - variance**2)[positions].mean()
     expected = variance[positions]
     for inside in (f[positions] == 1, f[positions] == 0):
@@ -332,10 +338,10 @@ def turned(channel, by):
 class TopLevels(Hierarchy):
     """Draws the last level once more, and so too rarely."""
 
-    def encode(self, positions, randomness):
-        column = super().encode(positions, randomness)
+    def sample(self, positions, randomness):
+        column = super().sample(positions, randomness)
         last = self._starts[-1]
-        again = super().encode(positions, randomness)
+        again = super().sample(positions, randomness)
         return np.where((column >= last) & (again < last), again, column)
 
 
@@ -411,10 +417,10 @@ def test_unary_nodes_are_unbiased_with_their_exact_moments(branching, size, epsi
     g = f[::-1].copy()
     reports = channel.every_report()
     assert len({bytes(report) for report in reports}) == sum(1 << count for count in channel.counts)
-    features = channel.expand(reports).astype(float)
-    decoded, other = (channel.coefficients(h) @ features.T for h in (f, g))
-    np.testing.assert_allclose(channel.values(reports, channel.coefficients(f)), decoded)
-    moment, decoder = channel.moments(f, g)
+    features = channel.features(reports).astype(float)
+    decoded, other = (channel.moments.coefficients(h) @ features.T for h in (f, g))
+    np.testing.assert_allclose(channel.values(reports, channel.moments.coefficients(f)), decoded)
+    moment, decoder = channel.moments.second_moment_estimator(f, g)
     for x in range(size):
         law = np.array([float(p) for p in exact_law(channel, x).values()])
         np.testing.assert_allclose(decoded @ law, f[:, x], atol=1e-10)
@@ -431,12 +437,14 @@ def test_weights_of_a_level_add_up_to_nothing(branching, size):
     for weights in written.weights:
         np.testing.assert_allclose(weights.sum(axis=1), 0, atol=1e-13)
     functions = ranges(size)
-    listed = (channel.moment(functions) - functions**2).mean()
-    assert channel.mean_range_variance() == pytest.approx(listed, rel=1e-10)
-    decoders = channel.coefficients(np.eye(size))
-    np.testing.assert_allclose(channel.cells(np.eye(channel.features)), decoders, atol=1e-9)
-    alone = channel.coefficients(np.full(size, 2.5))
-    np.testing.assert_allclose(alone, np.eye(1, channel.features)[0] * 2.5, atol=1e-12)
+    listed = (channel.moments.second_moment(functions) - functions**2).mean()
+    assert channel.moments.mean_range_variance() == pytest.approx(listed, rel=1e-10)
+    decoders = channel.moments.coefficients(np.eye(size))
+    np.testing.assert_allclose(
+        channel.moments.frequencies(np.eye(channel.moments.feature_count)), decoders, atol=1e-9
+    )
+    alone = channel.moments.coefficients(np.full(size, 2.5))
+    np.testing.assert_allclose(alone, np.eye(1, channel.moments.feature_count)[0] * 2.5, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -466,7 +474,7 @@ def test_one_unit_less_of_noise_is_not_certified():
 def test_what_no_device_sends_is_refused(branching, size):
     """Any other bit of a report set: one behind its level, or behind all."""
     channel = unary(branching, size)
-    column = channel.encode(np.arange(size).repeat(20), Randomness.seeded(3))
+    column = channel.sample(np.arange(size).repeat(20), Randomness.seeded(3))
     assert not channel.field.invalid(column).any()
     levels = channel.field.level(column)
     assert set(levels.tolist()) == set(range(len(channel.counts)))
@@ -505,9 +513,9 @@ def check_bits(channel, drawn_by, *, n=400_000, seed=22):
     size = channel.size
     f = (np.arange(size) >= size // 3).astype(float) - (np.arange(size) > 2 * size // 3)
     positions = np.random.default_rng(seed).integers(0, size, n)
-    column = drawn_by.encode(positions, Randomness.seeded(seed))
-    errors = channel.values(column, channel.coefficients(f)[None])[0] - f[positions]
-    variance = channel.moment(f) - f**2
+    column = drawn_by.sample(positions, Randomness.seeded(seed))
+    errors = channel.values(column, channel.moments.coefficients(f)[None])[0] - f[positions]
+    variance = channel.moments.second_moment(f) - f**2
     spread = (fourth_moments(channel, f) - variance**2)[positions].mean()
     expected = variance[positions]
     for inside in (f[positions] == 1, f[positions] == 0):
@@ -526,9 +534,9 @@ def test_simulated_errors_of_unary_nodes_are_those_of_the_formula(branching, siz
 class BitsDrawnTwice(UnaryHierarchy):
     """Where both draws take the same level, a bit is a one if either of the two is."""
 
-    def encode(self, positions, randomness):
+    def sample(self, positions, randomness):
         first, second = (
-            super(BitsDrawnTwice, self).encode(positions, randomness) for _ in range(2)
+            super(BitsDrawnTwice, self).sample(positions, randomness) for _ in range(2)
         )
         same = self.field.level(first) == self.field.level(second)
         return np.where(same[:, None], first | second, first)
@@ -573,7 +581,7 @@ def test_unary_hierarchies_answer_the_same_in_every_layout(mate):
 def test_plain_hierarchies_answer_the_same_whatever_the_question_is_part_of():
     """Their decoders do not add up, so nothing is found by adding."""
     survey = Survey.design({"v": Integer(0, 8, epsilon=1, mechanism="hierarchy-2-plain", per=1)})
-    assert not survey.channels["v"].linear
+    assert not survey.channels["v"].is_linear
     people = {"v": np.random.default_rng(6).integers(0, 9, 300)}
     reports = survey.randomize(people, randomness=Randomness.seeded(6))
     tallies = [survey.tally(reports, layout=layout) for layout in ("reports", "prefix")]

@@ -32,6 +32,7 @@ from metricldp.lab.peers.joint import HashedHio, Hio
 from metricldp.lab.peers.planar import Planar
 from metricldp.mechanisms import Response, joint
 from metricldp.mechanisms.joint import Term
+from metricldp_core.distributions import RandomizedResponse
 from metricldp_core.exact import WORD, at_most_exp
 from metricldp_core.random_words import Words
 
@@ -218,7 +219,7 @@ def test_any_real_functions_are_decoded_with_their_exact_second_moment(channel):
     assert (far >= scale[:, 0] * (1 - 1e-12)).all()
     assert (far <= scale[:, 0] * (1 + 1e-9 if exact else 3)).all()
     moment = decoded**2 @ laws.T
-    terms = channel.moment(functions)
+    terms = channel.second_moment(functions)
     np.testing.assert_allclose(over_people(channel, terms), moment, rtol=1e-9, atol=1e-9)
     # One function at a time is the same.
     for k in range(len(decoded)):
@@ -231,7 +232,7 @@ def test_any_real_functions_are_decoded_with_their_exact_second_moment(channel):
     # Two different functions, as the covariance in a mean needs them.
     others = [g[::-1].copy() for g in functions]
     both = (decoded * channel.decoded(others, columns)) @ laws.T
-    found = over_people(channel, channel.moment(functions, others))
+    found = over_people(channel, channel.second_moment(functions, others))
     np.testing.assert_allclose(found, both, rtol=1e-9, atol=1e-9 * np.abs(both).max())
     # S is decoded by its terms.
     seconds = channel.valued(terms, columns) @ laws.T
@@ -279,7 +280,7 @@ def test_all_people_have_the_second_moment_of_the_docstring():
     functions = [np.array([[0, 1.0, 1, 1, 0]]), np.array([[1.0, 1, 0, 0]])]
     # Positions 1 to 3 of 0 .. 4 are the leaf 1 and the pair 2, 3; of 0 .. 3 the first two a pair.
     kappa = 1 / math.tanh(0.5)
-    (term,) = channel.moment(functions)
+    (term,) = channel.second_moment(functions)
     assert term.factors is None
     assert term.scale == pytest.approx(kappa**2 * (4 * 2) * (3 * 1))
 
@@ -406,7 +407,7 @@ def sampled(channel, person, randomness):
     """The law of `encode`, run on every coin."""
     randomness.at = 0
     positions = [np.full(randomness.people, position) for position in person]
-    columns = channel.encode(positions, randomness)
+    columns = channel.sample(positions, randomness)
     assert list(columns) == list(channel.fields)
     drawn = Counter(zip(*(c.tolist() for c in columns.values()), strict=True))
     return {report: Fraction(count, randomness.people) for report, count in drawn.items()}
@@ -468,8 +469,8 @@ class SignBare(HadamardBoxes):
     def _bare(self):
         return HadamardBoxes(self.sizes, self.branchings, WORD)
 
-    def encode(self, positions, randomness):
-        return self._bare().encode(positions, randomness)
+    def sample(self, positions, randomness):
+        return self._bare().sample(positions, randomness)
 
     def draw(self, positions, words):
         return self._bare().draw(positions, words)
@@ -478,8 +479,8 @@ class SignBare(HadamardBoxes):
 class NextBox(HashedBoxes):
     """The leaf beside theirs."""
 
-    def encode(self, positions, randomness):
-        return super().encode([1 - positions[0]], randomness)
+    def sample(self, positions, randomness):
+        return super().sample([1 - positions[0]], randomness)
 
     def draw(self, positions, words):
         return super().draw([1 - positions[0]], words)
@@ -488,8 +489,8 @@ class NextBox(HashedBoxes):
 class NextCell(Planar):
     """One word of the table too far."""
 
-    def encode(self, positions, randomness):
-        columns = super().encode(positions, randomness)
+    def sample(self, positions, randomness):
+        columns = super().sample(positions, randomness)
         return {**columns, 1: 1 - columns[1]}
 
     def draw(self, positions, words):
@@ -511,15 +512,15 @@ def test_broken_samplers_are_caught_on_every_coin(name, cls):
 class OneTermLess(HashedBoxes):
     """As if one's own box and the others were not correlated; five residues in two buckets are."""
 
-    def _moment(self, functions, others):
-        return super()._moment(functions, others)[:-1]
+    def _second_moment(self, functions, others):
+        return super()._second_moment(functions, others)[:-1]
 
 
 class OtherForgotten(HadamardBoxes):
     """The moment of two functions taken for that of the first."""
 
-    def _moment(self, functions, others):
-        return super()._moment(functions, functions)
+    def _second_moment(self, functions, others):
+        return super()._second_moment(functions, functions)
 
 
 class WordsOnce(HadamardBoxes):
@@ -720,7 +721,9 @@ def test_a_sign_ten_percent_off_is_caught(percent):
     """It is kept that much more or less often, and decoded as if it were not."""
     survey, where = hio(10, 8, branching=4), BLOCKS["hio"][1]
     channel = channel_of(survey)
-    channel.__dict__["sign"] = Response(2, channel.keep * (100 + percent) // 100)
+    channel.__dict__["sign"] = Response(
+        RandomizedResponse(2, channel.keep * (100 + percent) // 100)
+    )
     answers, true, shares = simulate(survey, where, seed=31)
     with pytest.raises(AssertionError, match="mean"):
         check(answers, true, survey.expected_error(where, n=CROWD, prior=shares).stderr ** 2)

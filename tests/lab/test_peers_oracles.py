@@ -49,7 +49,7 @@ def test_every_oracle_is_registered_under_its_own_name():
 
 @each_epsilon
 def test_symmetric_unary_encoding_has_the_published_variance(epsilon):
-    other, own = UnarySymmetric.for_epsilon(10, epsilon).noise
+    other, own = UnarySymmetric.for_epsilon(10, epsilon).moments.noise
     half = math.exp(epsilon / 2)
     np.testing.assert_allclose(other, half / (half - 1) ** 2, rtol=1e-12)
     np.testing.assert_allclose(own, other, rtol=1e-12)
@@ -57,7 +57,7 @@ def test_symmetric_unary_encoding_has_the_published_variance(epsilon):
 
 @each_epsilon
 def test_optimised_unary_encoding_has_the_published_variance(epsilon):
-    other, own = UnaryOptimised.for_epsilon(10, epsilon).noise
+    other, own = UnaryOptimised.for_epsilon(10, epsilon).moments.noise
     np.testing.assert_allclose(other, perfect(epsilon), rtol=1e-12)
     np.testing.assert_allclose(own, other + 1, rtol=1e-12)
 
@@ -73,7 +73,7 @@ def test_thresholds_have_the_published_variance_at_the_best_theta(epsilon):
         both = 2 * math.exp(epsilon * theta / 2)
         return (both - 1) / (1 + math.exp(epsilon * (theta - 0.5)) - both) ** 2
 
-    other, _ = HistogramThreshold.for_epsilon(10, epsilon).noise
+    other, _ = HistogramThreshold.for_epsilon(10, epsilon).moments.noise
     np.testing.assert_allclose(other, published(float(best_threshold(epsilon))), rtol=1e-9)
     best = optimize.minimize_scalar(published, bounds=(0.5, 1), method="bounded")
     assert best.fun * (1 - 1e-12) <= other[0] <= best.fun * (1 + 1e-5)
@@ -90,7 +90,7 @@ def test_halving_finds_the_best_of_all_thresholds(epsilon):
 def test_summed_noise_is_the_published_one_but_for_whole_steps(epsilon):
     """Laplace noise of scale 2/epsilon has 8/epsilon^2; the difference is a series."""
     u = float(epsilon)
-    less = 8 / u**2 - HistogramSum.for_epsilon(10, epsilon).variances
+    less = 8 / u**2 - HistogramSum.for_epsilon(10, epsilon).moments.variances
     np.testing.assert_allclose(less, 1 / 6 - u**2 / 480, rtol=1e-9, atol=u**4 / 48000)
 
 
@@ -119,14 +119,15 @@ def test_hashing_into_even_buckets_is_perfect():
     channel = LocalHashing.for_epsilon(5, Fraction(2))
     assert channel.buckets == channel.prime == 5
     p, d = math.exp(2) / (math.exp(2) + 4), 1 / 5
-    assert channel._excess[0] == pytest.approx(d * (1 - d) / (p - d) ** 2, rel=1e-12)
+    variance = d * (1 - d) / (p - d) ** 2
+    assert channel.moments._everybody == pytest.approx(variance, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["unary-symmetric", "unary-optimised", "histogram-threshold"])
 def test_a_frequency_costs_less_than_published_by_one_part_in_size(name):
     channel, m = build(name, 8, Fraction(1)), 8
-    v, w = (noise[0] for noise in channel.noise)
-    variance = channel.moment(np.eye(m)[:1])[0] - np.eye(m)[0]
+    v, w = (noise[0] for noise in channel.moments.noise)
+    variance = channel.moments.second_moment(np.eye(m)[:1])[0] - np.eye(m)[0]
     assert variance[0] == pytest.approx(v * (1 - 1 / m) + (w - v) * (1 - 1 / m) ** 2, rel=1e-12)
     np.testing.assert_allclose(variance[1:], v * (1 - 1 / m) + (w - v) / m**2, rtol=1e-12)
     assert variance[0] < w
@@ -135,8 +136,8 @@ def test_a_frequency_costs_less_than_published_by_one_part_in_size(name):
 
 def test_summing_costs_less_than_published_by_one_part_in_size():
     channel = HistogramSum.for_epsilon(8, Fraction(1))
-    variance = channel.moment(np.eye(8)[:1])[0] - np.eye(8)[0]
-    np.testing.assert_allclose(variance, channel.variances[0, 0] * (1 - 1 / 8), rtol=1e-12)
+    variance = channel.moments.second_moment(np.eye(8)[:1])[0] - np.eye(8)[0]
+    np.testing.assert_allclose(variance, channel.moments.variances[0, 0] * (1 - 1 / 8), rtol=1e-12)
 
 
 def test_thresholds_throw_a_part_of_epsilon_away():
@@ -200,9 +201,9 @@ def test_the_largest_influence_is_never_below_that_of_a_report():
     small, large = (LocalHashing.for_epsilon(m, Fraction(1)) for m in (5, 60))
     for channel in (small, large):
         function = np.random.default_rng(3).normal(size=channel.size)
-        column = channel.encode(np.arange(2000) % channel.size, Randomness.seeded(3))
-        found = np.abs(channel.values(column, channel.coefficients(function[None])))
-        assert channel.influence(function) >= found.max() - 1e-12
+        column = channel.sample(np.arange(2000) % channel.size, Randomness.seeded(3))
+        found = np.abs(channel.values(column, channel.moments.coefficients(function[None])))
+        assert max(map(abs, channel.moments.output_range(function))) >= found.max() - 1e-12
 
 
 # Samplers on every coin
@@ -223,16 +224,16 @@ def test_hashing_on_every_coin():
 class HalfFlipped(Hadamard):
     """The highest bit is flipped instead of one that the row reads."""
 
-    def encode(self, positions, randomness):
-        drawn = super().encode(positions, randomness)
+    def sample(self, positions, randomness):
+        drawn = super().sample(positions, randomness)
         return drawn ^ self.field.dtype.type(self.outputs // 2)
 
 
 class BucketBare(LocalHashing):
     """The bucket is sent as it is."""
 
-    def encode(self, positions, randomness):
-        return LocalHashing(self.size, self.buckets, WORD).encode(positions, randomness)
+    def sample(self, positions, randomness):
+        return LocalHashing(self.size, self.buckets, WORD).sample(positions, randomness)
 
 
 def test_broken_samplers_are_caught_on_every_coin():
@@ -247,22 +248,22 @@ def test_broken_samplers_are_caught_on_every_coin():
 @each_oracle
 def test_cells_are_the_transpose_of_the_decoder(name):
     channel = build(name, 150, Fraction(1))
-    totals = np.random.default_rng(2).normal(size=(channel.features, 3))
-    expected = np.tensordot(channel.coefficients(np.eye(150)), totals, axes=1)
-    np.testing.assert_allclose(channel.cells(totals), expected, atol=1e-9)
-    np.testing.assert_allclose(channel.cells(totals[:, 0]), expected[:, 0], atol=1e-9)
+    totals = np.random.default_rng(2).normal(size=(channel.moments.feature_count, 3))
+    expected = np.tensordot(channel.moments.coefficients(np.eye(150)), totals, axes=1)
+    np.testing.assert_allclose(channel.moments.frequencies(totals), expected, atol=1e-9)
+    np.testing.assert_allclose(channel.moments.frequencies(totals[:, 0]), expected[:, 0], atol=1e-9)
 
 
 def test_hadamard_of_thousands_of_values():
     channel = Hadamard.for_epsilon(4096, Fraction(3))
     positions = np.random.default_rng(1).integers(0, 4096, 3000)
-    column = channel.encode(positions, Randomness.seeded(1))
+    column = channel.sample(positions, Randomness.seeded(1))
     rows = positions + 1
     agree = int((np.bitwise_count(rows & column.astype(np.int64)) % 2 == 0).sum())
     chance = stats.binomtest(agree, 3000, channel.keep / WORD).pvalue
     assert chance > 1e-9
     function = (np.arange(4096.0) < 700)[None]
-    means = channel.mean(channel.coefficients(function))
+    means = channel.moments.mean(channel.moments.coefficients(function))
     np.testing.assert_allclose(means, function, atol=1e-9)
 
 
@@ -287,9 +288,9 @@ def check_errors(channel, column, *, false_alarm=1e-9):
     """
     size = channel.size
     people, function = people_of(size), (np.arange(size) == 1).astype(float)
-    moment = channel.moment(function)
+    moment = channel.moments.second_moment(function)
     variance = (moment - function**2)[people].sum()
-    values = channel.values(column, channel.coefficients(function[None]))[0]
+    values = channel.values(column, channel.moments.coefficients(function[None]))[0]
     errors = values.reshape(BATCHES, PER).sum(axis=1) - function[people].sum()
     z = errors / math.sqrt(variance)
     squares = float(z @ z)
@@ -302,14 +303,14 @@ def check_errors(channel, column, *, false_alarm=1e-9):
 
 
 def encoded(channel, seed):
-    return channel.encode(np.tile(people_of(channel.size), BATCHES), Randomness.seeded(seed))
+    return channel.sample(np.tile(people_of(channel.size), BATCHES), Randomness.seeded(seed))
 
 
 def ten_percent_off(name, size, epsilon):
     """The same channel with the coins of an epsilon that is 10 % larger."""
     if name == "local-hashing":
         honest = LocalHashing.for_epsilon(size, epsilon)
-        keep = Response.for_epsilon(honest.buckets, epsilon * 11 / 10).keep
+        keep = Response.for_epsilon(honest.buckets, epsilon * 11 / 10).distribution.keep
         return replace(honest, keep=keep)
     return build(name, size, epsilon * 11 / 10)
 
@@ -330,7 +331,7 @@ def test_simulated_errors_are_those_of_the_formula(name, size, epsilon):
 def test_coins_of_another_epsilon_are_rejected(name, size, epsilon):
     channel, twin = build(name, size, epsilon), ten_percent_off(name, size, epsilon)
     if name == "histogram-sum":  # other windows: the same numbers, counted from another end
-        column = twin.encode(np.tile(people_of(size), BATCHES), Randomness.seeded(22))
+        column = twin.sample(np.tile(people_of(size), BATCHES), Randomness.seeded(22))
         with pytest.raises(AssertionError):
             check_errors(_Misjudged(channel, twin), column)
         return

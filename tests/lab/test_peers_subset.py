@@ -13,7 +13,7 @@ from metricldp import Categorical, Randomness, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.lab.peers.subset import SubsetSelection
 from metricldp.mechanisms.base import ANY_TWO
-from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.registry import build
 from metricldp.metrics import Uniform
 from metricldp_core.exact import WORD
@@ -32,7 +32,7 @@ def test_probabilities_and_variance_are_the_published_ones(size, epsilon):
     found, other, *_ = channel.moments_of_supports
     assert (float(found), float(other)) == (pytest.approx(p), pytest.approx(q))
     own = np.eye(size)[:1]
-    variance = channel.moment(own)[0] - own[0]
+    variance = channel.moments.second_moment(own)[0] - own[0]
     assert variance[0] == pytest.approx(p * (1 - p) / (p - q) ** 2)
     np.testing.assert_allclose(variance[1:], q * (1 - q) / (p - q) ** 2, rtol=1e-9)
 
@@ -52,8 +52,8 @@ def test_it_is_the_best_plain_oracle(size):
     others += ("hadamard", "histogram-threshold")
     for epsilon in (0.2, 0.5, 1, 2, 3, 4):
         metric = Uniform(Fraction(str(epsilon)))
-        mine = build("subset", size, metric).mean_frequency_variance()
-        best = min(build(name, size, metric).mean_frequency_variance() for name in others)
+        mine = build("subset", size, metric).moments.mean_frequency_variance()
+        best = min(build(name, size, metric).moments.mean_frequency_variance() for name in others)
         # The set has a whole number of values, which costs up to 3 % where it has few.
         assert mine <= best * 1.03
 
@@ -81,7 +81,7 @@ def test_an_epsilon_that_is_too_small_is_refused():
 
 
 def broken(what, make):
-    found = check_channel(mechanism_of("twin", make, ANY_TWO), sizes=(6,), epsilons=(0.5,))
+    found = check_mechanism(mechanism_of("twin", make, ANY_TWO), sizes=(6,), epsilons=(0.5,))
     assert what in {finding.what for finding in found.failures}, str(found)
 
 
@@ -100,9 +100,9 @@ class FirstDrawn(SubsetSelection):
 class OwnTwice(SubsetSelection):
     """Those who keep their value send one value more, the first, in place of another."""
 
-    def encode(self, positions, randomness):
-        column = super().encode(positions, randomness)
-        again = super().encode(positions, randomness)
+    def sample(self, positions, randomness):
+        column = super().sample(positions, randomness)
+        again = super().sample(positions, randomness)
         kept = (column[:, 0] >> positions.astype(np.uint8)) & 1
         return np.where(kept[:, None] == 1, column, again)
 
@@ -113,7 +113,7 @@ def test_broken_twins_are_refused():
         return replace(honest, keep=honest.keep + (1 << 30))
 
     broken("loss within the metric", greedy)
-    for what, kind in (("draw", FirstDrawn), ("encode", OwnTwice)):
+    for what, kind in (("draw", FirstDrawn), ("sample", OwnTwice)):
         broken(what, kind.for_epsilon)
 
 

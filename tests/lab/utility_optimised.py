@@ -52,8 +52,7 @@ class UtilityRappor(UnaryChannel):
         half = exp_bounds(epsilon / 2)[0]
         own = floor_of(half / (1 + half) * WORD)
         bare = floor_of((1 - 1 / half) * WORD)
-        return cls(
-            size,
+        return cls.of(
             tuple(own if x in sensitive else bare for x in range(size)),
             tuple(WORD - own if x in sensitive else 0 for x in range(size)),
         )

@@ -16,7 +16,7 @@ from metricldp import (
     QueryError,
     Randomness,
 )
-from metricldp.mechanisms.channel import ranges_gram
+from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.joint_cells import REPORT, Cells
 from metricldp.mechanisms.table import Table
 from metricldp.mechanisms.torus_channel import Wound
@@ -94,12 +94,12 @@ def test_the_loss_of_all_reports_is_within_the_metric(survey):
 
 def shares_of(channel):
     """P(y | cell), (cells, reports)."""
-    return np.exp(channel.one.log_chances(channel.one.every_report())).T
+    return np.exp(channel.one.log_likelihood(channel.one.every_report())).T
 
 
 def decoder_of(channel):
     """That of the count of each cell, (cells, reports)."""
-    return channel.one.coefficients(np.eye(channel.one.size))
+    return channel.one.moments.coefficients(np.eye(channel.one.size))
 
 
 def functions_of(block, count=3, seed=5):
@@ -133,7 +133,7 @@ def enumerated(block):
     F, G = channel.decoded(f, every), channel.decoded(g, every)
     true = np.einsum(*_letters([np.ones(3), *f])).reshape(3, -1)
     means = np.allclose(F @ laws.T, true, atol=1e-8)
-    seconds = np.allclose((F * G) @ laws.T, expanded(channel.moment(f, g), block), rtol=1e-8)
+    seconds = np.allclose((F * G) @ laws.T, expanded(channel.second_moment(f, g), block), rtol=1e-8)
     return means, seconds, np.allclose(np.abs(F).max(axis=1), channel.influence(f))
 
 
@@ -144,10 +144,10 @@ def test_decoders_are_unbiased_with_exact_moments(survey):
 
 def test_broken_decoders_are_caught():
     ((_, block),) = itertools.islice(blocks(), 4, 5)
-    one = block.channel.one
-    one.__dict__["_decoder"] = one._decoder * 1.001
+    moments = block.channel.one.moments
+    moments.__dict__["_decoder"] = moments._decoder * 1.001
     assert not enumerated(block)[0]
-    one.__dict__["_shares"] = np.roll(one._shares, 1, axis=0)
+    moments.probabilities = np.roll(moments.probabilities, 1, axis=0)
     assert not enumerated(block)[1]
 
 
@@ -157,7 +157,7 @@ def test_sampler_has_the_probabilities_of_the_channel(survey):
     for x in cells_of(block)[:5]:
         law = [block.channel.probability(x, {REPORT: y}) for y in range(block.channel.one.outputs)]
         positions = [np.full(n, p) for p in x]
-        drawn = block.channel.encode(positions, randomness)[REPORT]
+        drawn = block.channel.sample(positions, randomness)[REPORT]
         assert_counts(np.bincount(drawn, minlength=len(law)), law, false_alarm=1e-8)
 
 
@@ -167,12 +167,11 @@ def test_cells_in_rows():
     assert channel.distribution == table.distribution
     assert [channel._cell(x) for x in [(0, 0, 1), (0, 1, 0), (1, 0, 0)]] == [1, 4, 12]
     assert channel.bits == 1
-    assert channel.cumulates
 
 
 def test_reports_that_tell_nothing_are_not_decoded():
     half = [1 << 63, 1 << 63]
-    with pytest.raises(QueryError, match="the table does not determine the count of position 0"):
+    with pytest.raises(QueryError, match="the reports do not determine the count of position 0"):
         Cells((2, 2), Table.of([half] * 4)).decoder([np.eye(2)[:1]] * 2)
 
 
@@ -213,7 +212,9 @@ def test_the_mean_square_is_that_of_the_decoders():
         rows = np.random.default_rng(1).normal(size=(5, size))
         decoders = rows @ decoder_of(channel)
         expected = ((decoders**2) @ shares_of(channel).T).mean(axis=1).sum()
-        assert channel.one.mean_square(rows.T @ rows) == pytest.approx(expected * 1.0, rel=1e-9)
+        assert channel.one.moments.mean_square(rows.T @ rows) == pytest.approx(
+            expected * 1.0, rel=1e-9
+        )
 
 
 def test_decoders_are_the_best_for_people_spread_evenly():
@@ -230,7 +231,9 @@ def test_decoders_are_the_best_for_people_spread_evenly():
 
 
 def test_mean_square_of_additive_noise_on_a_torus():
-    wound = Wound.on((2, 3), (3, 4), ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2),), Fraction(1, 2))
+    wound = AdditiveChannel.of(
+        (2, 3), (3, 4), ((0, 1, 2, 1, 1, 2, 2, 2, 1, 2, 3, 2),), Fraction(1, 2)
+    )
     grams = [np.eye(2), ranges_gram(3)]
     found = Cells((2, 3), wound).mean_square(grams)
     assert found == pytest.approx(wound.mean_square(np.kron(*grams)))

@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 from checks import assert_counts
 from metricldp import Integer, Randomness, SeededRandomnessWarning, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.mechanisms import Threshold
+from metricldp.mechanisms import Threshold, geometric
 from metricldp.mechanisms import sampling as draws
-from metricldp.mechanisms.geometric_noise import GeometricNoise
+from metricldp.mechanisms.exact_probability import noise_probability, noise_tail
+from metricldp.mechanisms.geometric import add_noise, geometric_distribution
 from metricldp.mechanisms.sampling import bernoulli, lanes, uniform
+from metricldp_core.distributions import Threshold as ThresholdBits
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 
@@ -164,13 +166,13 @@ def test_a_table_rounds_at_random_like_a_device():
     "epsilon", [Fraction(1, 50), Fraction(3, 10), Fraction(7, 10), Fraction(1), Fraction(3)]
 )
 def test_two_sided_geometric_noise(epsilon):
-    noise = GeometricNoise.for_epsilon(epsilon)
     reach = 30
+    noise = geometric_distribution(2 * reach + 3, epsilon)
     middle = np.full(500_000, reach + 1)
     drawn = np.empty(len(middle), dtype=np.int64)
-    noise.blur(Randomness.seeded(6), middle, 2 * reach + 3, drawn)
-    inside = [noise.probability(abs(k)) for k in range(-reach, reach + 1)]
-    cells = [noise.tail(reach + 1), *inside, noise.tail(reach + 1)]
+    add_noise(noise, Randomness.seeded(6), middle, drawn)
+    inside = [noise_probability(noise, k) for k in range(-reach, reach + 1)]
+    cells = [noise_tail(noise, reach + 1), *inside, noise_tail(noise, reach + 1)]
     assert sum(cells) == 1
     assert_counts(np.bincount(drawn, minlength=len(cells)), cells, false_alarm=1e-9)
     a = np.exp(-float(epsilon))
@@ -183,14 +185,12 @@ def test_two_sided_geometric_noise(epsilon):
 )
 def test_a_block_of_noise_is_as_long_as_seven_tenths_of_epsilon(epsilon, digits):
     """It decides how many coins a device tosses, and so stands for ever."""
-    noise = GeometricNoise.for_epsilon(Fraction(epsilon))
-    assert len(noise.digits) == digits
-    assert noise.length == 2**digits
+    assert len(geometric_distribution(9, Fraction(epsilon)).digits) == digits
 
 
 def test_noise_that_cannot_be_kept_is_refused():
     with pytest.raises(CertificateError, match="too small"):
-        GeometricNoise.for_epsilon(Fraction(1, 1 << 70))
+        geometric_distribution(9, Fraction(1, 1 << 70))
 
 
 def test_streams_differ_and_seeded_ones_repeat():
@@ -378,16 +378,16 @@ def test_growing_lane_by_lane(monkeypatch):
         later.append(draw(*asked))
         return later[-1].copy()
 
-    monkeypatch.setattr("metricldp.mechanisms.geometric_noise.bernoullis", recorded)
+    monkeypatch.setattr("metricldp.mechanisms.geometric.bernoullis", recorded)
     rng = np.random.default_rng(5)
     for seed in range(60):
         words, most = int(rng.integers(1, 12)), int(rng.integers(1, 30))
         rounds = min(8, words.bit_length() + 1, most)
-        noise = GeometricNoise(1, (), int(rng.choice([1, 2, 3])) << 62)
+        block = int(rng.choice([1, 2, 3])) << 62
         source = Randomness.seeded(seed)
-        first = draw(source, [noise.block] * rounds, words)
+        first = draw(source, [block] * rounds, words)
         later.clear()
-        planes = np.concatenate(list(noise._grown(source, first.copy(), most)))
+        planes = np.concatenate(list(geometric._grown(block, source, first.copy(), most)))
         grown = sum(lanes(plane.copy(), 64 * words).astype(int) for plane in planes)
         tossed = [[int(row[word]) for row in first] for word in range(words)]
         for part in later:
@@ -405,8 +405,8 @@ def test_growing_lane_by_lane(monkeypatch):
 @pytest.mark.parametrize(("size", "people"), [(257, 20_000), (70_000, 100), (3, 200_000)])
 def test_no_two_people_share_their_noise(size, people):
     """Nobody's flips come again: pieces of 16 bytes of fair flips are all different."""
-    channel = Threshold(size, WORD // 2 - 1)
-    reports = channel.encode(np.zeros(people, dtype=int), Randomness.seeded(1)).reshape(-1)
+    channel = Threshold(ThresholdBits(size, (WORD // 2 - 1,) * (size - 1)))
+    reports = channel.sample(np.zeros(people, dtype=int), Randomness.seeded(1)).reshape(-1)
     if size == 3:  # two bits a person: put them together
         bits = reports & 3
         reports = np.packbits(np.stack([bits & 1, bits >> 1], axis=1).reshape(-1))

@@ -1,4 +1,4 @@
-"""`check_channel` refuses every broken twin."""
+"""`check_mechanism` refuses every broken twin."""
 
 import math
 import warnings
@@ -12,8 +12,10 @@ from checks import mechanism_of, prove
 from metricldp import CertificateError, Integer, InvalidSpecError, Randomness, Survey
 from metricldp.mechanisms import Geometric, Response, conformance
 from metricldp.mechanisms.base import ANY_TWO
-from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.fields import Number
+from metricldp.mechanisms.geometric import geometric_distribution
+from metricldp.mechanisms.randomized_response import ResponseMoments
 from metricldp.mechanisms.registry import mechanism
 from metricldp.mechanisms.table import Table
 from metricldp.metrics import Line, Uniform
@@ -22,19 +24,21 @@ from metricldp_core.distributions import RandomizedResponse
 from metricldp_core.exact import WORD, exp_bounds
 
 
-@pytest.mark.parametrize("given", [lambda size, epsilon: None, "geometric", Response(3, WORD // 2)])
+@pytest.mark.parametrize(
+    "given", [lambda size, epsilon: None, "geometric", Response.for_epsilon(3, Fraction(1))]
+)
 def test_what_is_no_mechanism_is_refused(given):
     with pytest.raises(
-        InvalidSpecError, match="check_channel checks a mechanism, such as"
+        InvalidSpecError, match="check_mechanism checks a mechanism, such as"
     ) as wrong:
-        check_channel(given)
+        check_mechanism(given)
     assert "\n" not in str(wrong.value)
 
 
 def broken(what, channel):
     """What is found wrong with a channel that does not follow from its epsilon."""
     made = mechanism_of("twin", channel, ANY_TWO)
-    found = check_channel(made, sizes=(3,), epsilons=(1.0,))
+    found = check_mechanism(made, sizes=(3,), epsilons=(1.0,))
     assert not found.holds
     assert "BROKEN" in str(found)
     assert what in {finding.what for finding in found.failures}, str(found)
@@ -42,22 +46,31 @@ def broken(what, channel):
 
 def test_more_is_kept_than_epsilon_allows():
     def twin(size, epsilon):
-        honest = Response.for_epsilon(size, epsilon)
-        return replace(honest, keep=honest.keep + (1 << 30))
+        return Response(RandomizedResponse(size, keep_for(size, epsilon) + (1 << 30)))
 
     broken("loss within the metric", twin)
 
 
-def twin_with(**methods):
-    made = type("Twin", (Response,), methods)
-    return lambda size, epsilon: made(size, Response.for_epsilon(size, epsilon).keep)
+OF_MOMENTS = {"coefficients", "mean", "frequencies", "output_range", "second_moment_estimator"}
 
 
-def twin_drawing(encode=Response.encode, **methods):
+def twin_with(distribution=RandomizedResponse, **methods):
+    """Randomized response with other methods of the channel or of its moments."""
+    of_moments = {name: method for name, method in methods.items() if name in OF_MOMENTS}
+    others = {name: method for name, method in methods.items() if name not in OF_MOMENTS}
+    kind = type("TwinMoments", (ResponseMoments,), of_moments)
+    moments = property(lambda self: kind(self.size, Fraction(self.distribution.keep, WORD)))
+    made = type("Twin", (Response,), {**others, "moments": moments})
+
+    def twin(size, epsilon):
+        return made(distribution(size, keep_for(size, epsilon)))
+
+    return twin
+
+
+def twin_drawing(sample=Response.sample, **methods):
     """A channel whose output distribution has other methods."""
-    made = type("Drawing", (RandomizedResponse,), methods)
-    distribution = property(lambda self: made(self.size, self.keep))
-    return twin_with(distribution=distribution, encode=encode)
+    return twin_with(type("Drawing", (RandomizedResponse,), methods), sample=sample)
 
 
 def test_a_ratio_that_is_understated():
@@ -66,30 +79,30 @@ def test_a_ratio_that_is_understated():
 
 def test_a_decoder_that_is_off():
     def coefficients(self, functions):
-        return 1.01 * Response.coefficients(self, functions)
+        return 1.01 * ResponseMoments.coefficients(self, functions)
 
     broken("no bias", twin_with(coefficients=coefficients))
 
 
 def test_a_moment_that_is_off():
     def mean(self, values):
-        return Response.mean(self, values) + 0.01
+        return ResponseMoments.mean(self, values) + 0.01
 
     broken("second moments", twin_with(mean=mean))
 
 
 def test_cells_that_are_not_the_transpose():
-    broken("features", twin_with(cells=lambda self, totals: totals))
+    broken("features", twin_with(frequencies=lambda self, totals: totals))
 
 
 def test_a_sampler_that_keeps_too_often():
-    def encode(self, positions, randomness):
-        honest = Response.encode(self, positions, randomness)
+    def sample(self, positions, randomness):
+        honest = Response.sample(self, positions, randomness)
         return np.where(randomness.words(len(positions)) < WORD // 8, positions, honest).astype(
             np.uint8
         )
 
-    broken("encode", twin_with(encode=encode))
+    broken("sample", twin_with(sample=sample))
 
 
 def test_a_device_that_keeps_too_often():
@@ -116,15 +129,19 @@ def test_a_channel_that_cannot_be_made_is_told():
 
 def test_tables_of_weights():
     honest = Geometric.for_epsilon(4, Fraction(1))
-    weights = [[int(honest.probability(x, y) * WORD) for y in range(4)] for x in range(4)]
+    weights = [
+        [int(honest.probability(x, np.asarray(y)) * WORD) for y in range(4)] for x in range(4)
+    ]
     for x, row in enumerate(weights):
         row[x] += WORD - sum(row)
     table = Table.of(weights)
     functions = np.random.default_rng(1).normal(size=(2, 4))
     np.testing.assert_allclose(
-        table.coefficients(functions), honest.coefficients(functions), rtol=1e-9
+        table.moments.coefficients(functions), honest.moments.coefficients(functions), rtol=1e-9
     )
-    np.testing.assert_allclose(table.moment(functions), honest.moment(functions), rtol=1e-9)
+    np.testing.assert_allclose(
+        table.moments.second_moment(functions), honest.moments.second_moment(functions), rtol=1e-9
+    )
 
 
 def test_more_reports_than_positions():
@@ -132,12 +149,12 @@ def test_more_reports_than_positions():
 
     def twice(size, epsilon):
         rows = []
-        for row in Table.of([[WORD - WORD // 4, WORD // 4], [WORD // 4, WORD - WORD // 4]]).weights:
+        for row in [[WORD - WORD // 4, WORD // 4], [WORD // 4, WORD - WORD // 4]]:
             rows.append([weight // 2 for weight in row for _ in (0, 1)])
         return Table.of(rows)
 
     made = mechanism_of("twice", twice, ANY_TWO)
-    found = check_channel(made, sizes=(2,), epsilons=(2.0,))
+    found = check_mechanism(made, sizes=(2,), epsilons=(2.0,))
     assert found.holds, str(found)
 
 
@@ -180,50 +197,41 @@ def test_a_device_refuses_a_report_beyond_its_field():
 
 
 def test_an_encoder_that_blurs_the_first_person_for_everybody():
-    def encode(self, positions, randomness):
-        return Response.encode(self, np.full(len(positions), positions[0]), randomness)
+    def sample(self, positions, randomness):
+        return Response.sample(self, np.full(len(positions), positions[0]), randomness)
 
-    broken("encode", twin_with(encode=encode))
+    broken("sample", twin_with(sample=sample))
 
 
 def test_an_encoder_that_blurs_the_neighbour():
-    def encode(self, positions, randomness):
-        return Response.encode(self, np.roll(positions, 1), randomness)
+    def sample(self, positions, randomness):
+        return Response.sample(self, np.roll(positions, 1), randomness)
 
-    broken("encode", twin_with(encode=encode))
+    broken("sample", twin_with(sample=sample))
 
 
 def test_an_encoder_that_uses_its_coins_twice():
-    def encode(self, positions, randomness):
+    def sample(self, positions, randomness):
         half = len(positions) // 2
-        first = Response.encode(self, np.zeros(half, dtype=int), randomness)
+        first = Response.sample(self, np.zeros(half, dtype=int), randomness)
         moved = np.concatenate([first, first])
         return ((moved + positions) % self.size).astype(np.uint8)
 
-    broken("encode", twin_with(encode=encode))
-
-
-def test_an_influence_that_is_too_small():
-    broken("no bias", twin_with(influence=lambda self, function: 0.1))
+    broken("sample", twin_with(sample=sample))
 
 
 def test_a_false_word_that_all_pairs_are_alike():
     made = type("Drawing", (GeometricNoise,), {"invariance": "all"})
 
-    class Twin(Geometric):
-        @property
-        def distribution(self):
-            return made(self.size, self.noise.zero, self.noise.digits, self.noise.block)
-
     def twin(size, epsilon):
-        honest = Geometric.for_epsilon(size, epsilon / 4)
-        return Twin(honest.size, honest.epsilon, honest.noise)
+        noise = geometric_distribution(size, epsilon / 4)
+        return Geometric(made(size, noise.zero, noise.digits, noise.block))
 
     broken("loss within the metric", twin)
 
 
 def test_nothing_checked_does_not_hold():
-    found = check_channel(mechanism("unary-optimised"), sizes=(30,), epsilons=(1.0,))
+    found = check_mechanism(mechanism("unary-optimised"), sizes=(30,), epsilons=(1.0,))
     assert not found.holds
     assert "nothing was checked" in str(found)
 
@@ -239,7 +247,7 @@ def test_nothing_checked_does_not_hold():
 )
 def test_reports_without_weight_are_never_drawn(weights):
     table = Table.of(weights)
-    drawn = table.encode(np.arange(2000) % 2, Randomness.seeded(1))
+    drawn = table.sample(np.arange(2000) % 2, Randomness.seeded(1))
     assert {int(y) for y in drawn} == {y for y in range(3) if weights[0][y]}
 
 
@@ -265,7 +273,7 @@ quickly = pytest.mark.usefixtures("few_draws")
 def wrong_with(channel, sizes=(3,), epsilon=1.0):
     """What is said to be wrong, by check."""
     made = mechanism_of("twin", channel, ANY_TWO)
-    found = check_channel(made, sizes=sizes, epsilons=(epsilon,))
+    found = check_mechanism(made, sizes=sizes, epsilons=(epsilon,))
     return {finding.what: finding.detail for finding in found.failures}
 
 
@@ -284,10 +292,10 @@ def test_probabilities_that_do_not_add_up_though_floats_say_the_same():
         def probability(self, x, report):
             return super().probability(x, report) * (Fraction(999, 1000) if x == 1 else 1)
 
-        def log_chances(self, column):
-            return super().log_chances(column) + np.log([1, 0.999, 1])
+        def log_likelihood(self, column):
+            return super().log_likelihood(column) + np.log([1, 0.999, 1])
 
-    wrong = wrong_with(lambda size, epsilon: Twin(size, Response.for_epsilon(size, epsilon).keep))
+    wrong = wrong_with(Twin.for_epsilon)
     assert wrong["probabilities"] == "the probabilities of all reports from 1 add up to 0.999"
 
 
@@ -296,29 +304,29 @@ def test_probabilities_that_do_not_add_up_though_floats_say_the_same():
 def test_the_chance_of_one_report_that_floats_say_otherwise(factor, off):
     """It is off by a share of what it is."""
 
-    def log_chances(self, column):
-        found = Response.log_chances(self, column)
+    def log_likelihood(self, column):
+        found = Response.log_likelihood(self, column)
         with np.errstate(divide="ignore"):
             found[2, 1] += np.log(factor)
         return found
 
-    wrong = wrong_with(twin_with(log_chances=log_chances))
-    assert wrong == {"probabilities": f"`log_chances`, in some report, is off by {off}"}
+    wrong = wrong_with(twin_with(log_likelihood=log_likelihood))
+    assert wrong == {"probabilities": f"`log_likelihood`, in some report, is off by {off}"}
 
 
 @quickly
 def test_a_chance_of_what_cannot_be_sent():
     class Twin(Table):
-        def log_chances(self, column):
-            found = super().log_chances(column)
+        def log_likelihood(self, column):
+            found = super().log_likelihood(column)
             assert (found[2] == -np.inf).all()
             found[2] = np.log([0.25, 0.0625])
             return found
 
     third = WORD // 3
     never = (WORD - third, third, 0), (third, WORD - third, 0)
-    wrong = wrong_with(lambda size, epsilon: Twin(never), sizes=(2,))
-    assert wrong == {"probabilities": "`log_chances`, in some report, is off by 0.25"}
+    wrong = wrong_with(lambda size, epsilon: Twin.of(never), sizes=(2,))
+    assert wrong == {"probabilities": "`log_likelihood`, in some report, is off by 0.25"}
 
 
 @quickly
@@ -341,11 +349,11 @@ def test_a_ratio_is_stated_to_one_part_in_2_to_the_40(units):
 
 @quickly
 def test_a_report_that_tells_for_certain_and_one_that_nobody_sends():
-    certain = wrong_with(lambda size, epsilon: Table(((WORD, 0), (0, WORD))), sizes=(2,))
+    certain = wrong_with(lambda size, epsilon: Table.of(((WORD, 0), (0, WORD))), sizes=(2,))
     assert certain == {
         "loss within the metric": "a report of 0 or 1 can come from one of them only",
         # There are no random words.
-        "encode": "the second half of the reports used the random words of the first",
+        "sample": "the second half of the reports used the random words of the first",
     }
     third = WORD // 3
     never = [[WORD - third, third, 0], [third, WORD - third, 0]]
@@ -355,8 +363,7 @@ def test_a_report_that_tells_for_certain_and_one_that_nobody_sends():
 @quickly
 def test_a_promise_that_is_broken_by_the_last_unit_is_told_in_enough_digits():
     def twin(size, epsilon):
-        honest = Response.for_epsilon(size, epsilon)
-        return replace(honest, keep=honest.keep + 1)
+        return Response(RandomizedResponse(size, keep_for(size, epsilon) + 1))
 
     told = wrong_with(twin)["loss within the metric"]
     ratio, allowed = (part.split()[-1] for part in told.split(", more than "))
@@ -367,12 +374,13 @@ def test_a_promise_that_is_broken_by_the_last_unit_is_told_in_enough_digits():
 
 @quickly
 @pytest.mark.parametrize(("less", "holds"), [(1e-7, False), (1e-9, True)])
-def test_an_influence_is_right_up_to_rounding(less, holds):
-    def influence(self, function):
-        return Response.influence(self, function) * (1 - less)
+def test_an_output_range_is_right_up_to_rounding(less, holds):
+    def output_range(self, function):
+        low, high = ResponseMoments.output_range(self, function)
+        return (low, high - less * abs(high)) if high > 1 else (low, high)
 
-    wrong = wrong_with(twin_with(influence=influence))
-    said = "a report can change an estimate by more than `influence` states"
+    wrong = wrong_with(twin_with(output_range=output_range))
+    said = "an estimate of one report is outside of `output_range`"
     assert wrong == ({} if holds else {"no bias": said})
 
 
@@ -382,10 +390,10 @@ def test_a_decoder_of_one_function_alone_that_is_off():
 
     def off_where(chosen):
         def coefficients(self, functions):
-            found = Response.coefficients(self, functions)
+            found = ResponseMoments.coefficients(self, functions)
             return found + 0.01 * np.array([chosen(f) for f in functions]).reshape(-1, 1)
 
-        return wrong_with(twin_with(coefficients=coefficients, influence=lambda self, f: 1e3))
+        return wrong_with(twin_with(coefficients=coefficients, output_range=lambda *_: (-1e3, 1e3)))
 
     for chosen in (
         lambda f: np.ptp(f) == 0,
@@ -399,12 +407,12 @@ def test_a_decoder_of_one_function_alone_that_is_off():
 @quickly
 @pytest.mark.parametrize("part", [0, 1])
 def test_a_moment_or_its_decoder_that_is_off(part):
-    def moments(self, functions, others):
-        found = list(Response.moments(self, functions, others))
+    def second_moment_estimator(self, functions, others):
+        found = list(ResponseMoments.second_moment_estimator(self, functions, others))
         found[part] = found[part] + [[0], [0.5]]
         return tuple(found)
 
-    wrong = wrong_with(twin_with(moments=moments))
+    wrong = wrong_with(twin_with(second_moment_estimator=second_moment_estimator))
     what = "the mean of a decoded moment" if part else "a second moment"
     assert list(wrong) == ["second moments"]
     assert wrong["second moments"].startswith(f"{what} is off by 0.")
@@ -414,7 +422,8 @@ def off(method, by):
     """The same method with something added to what it finds."""
 
     def changed(self, *given):
-        return getattr(Response, method)(self, *given) + by
+        kind = ResponseMoments if method in OF_MOMENTS else Response
+        return getattr(kind, method)(self, *given) + by
 
     return {method: changed}
 
@@ -438,9 +447,9 @@ def later_totals(self, column, codes, count):
         ({"levels": levels}, "`levels`"),
         (off("totals", 1), "`totals`"),
         ({"totals": later_totals}, "`totals`"),
-        (off("cells", 0.5), "`cells`"),
+        (off("frequencies", 0.5), "`frequencies`"),
     ],
-    ids=["values", "levels", "totals", "later totals", "cells"],
+    ids=["values", "levels", "totals", "later totals", "frequencies"],
 )
 def test_features_that_are_read_in_two_ways(methods, what):
     wrong = wrong_with(twin_with(**methods))
@@ -453,36 +462,38 @@ def test_pairs_may_be_told_apart_differently_if_nobody_says_that_they_are_alike(
     """And no warning is given of coins that are seeded for a check."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = check_channel(mechanism("geometric"), sizes=(4,), epsilons=(1.0,))
+        found = check_mechanism(mechanism("geometric"), sizes=(4,), epsilons=(1.0,))
     assert found.holds, str(found)
 
 
 @quickly
 def test_a_report_that_only_one_of_two_can_send_among_others():
     rows = ((WORD // 2, WORD // 2, 0), (WORD // 2, WORD // 4, WORD // 4))
-    wrong = wrong_with(lambda size, epsilon: Table(rows), sizes=(2,))
+    wrong = wrong_with(lambda size, epsilon: Table.of(rows), sizes=(2,))
     assert wrong["loss within the metric"] == "a report of 0 or 1 can come from one of them only"
 
 
 @quickly
-@pytest.mark.parametrize("share", [0.5, 0.9])
-def test_an_influence_has_to_be_the_farthest_of_all_reports(share):
-    def influence(self, function):
-        return Response.influence(self, function) * (share if np.ptp(function) else 1)
+@pytest.mark.parametrize("side", [0, 1])
+def test_an_output_range_has_to_hold_all_reports(side):
+    def output_range(self, function):
+        ends = list(ResponseMoments.output_range(self, function))
+        ends[side] = function.mean()
+        return tuple(ends)
 
-    assert list(wrong_with(twin_with(influence=influence))) == ["no bias"]
+    assert list(wrong_with(twin_with(output_range=output_range))) == ["no bias"]
 
 
 @quickly
 def test_a_moment_of_two_different_functions_that_is_off():
     """Right for one function by itself, wrong for two."""
 
-    def moments(self, functions, others):
-        moment, decoder = Response.moments(self, functions, others)
+    def second_moment_estimator(self, functions, others):
+        moment, decoder = ResponseMoments.second_moment_estimator(self, functions, others)
         alike = (functions == others).all(axis=1, keepdims=True)
         return moment + 0.5 * ~alike, decoder
 
-    wrong = wrong_with(twin_with(moments=moments))
+    wrong = wrong_with(twin_with(second_moment_estimator=second_moment_estimator))
     assert wrong["second moments"].startswith("a second moment is off by ")
 
 
@@ -535,24 +546,24 @@ def test_a_check_that_breaks_off_is_a_failure(error):
     def fail(self, totals):
         raise error("no such thing")
 
-    wrong = wrong_with(twin_with(cells=fail))
+    wrong = wrong_with(twin_with(frequencies=fail))
     assert list(wrong) == ["features"]
     assert wrong["features"].startswith(f"{error.__name__}: ")
     assert "no such thing" in wrong["features"]
 
 
 def test_reports_that_nobody_can_send():
-    def encode(self, positions, randomness):
-        column = Response.encode(self, positions, randomness)
+    def sample(self, positions, randomness):
+        column = Response.sample(self, positions, randomness)
         column[np.flatnonzero(positions == 1)[:1]] = 3
         return column
 
     def draw(self, position, words):
         return 3 if position == 2 else RandomizedResponse.draw(self, position, words)
 
-    wrong = wrong_with(twin_drawing(encode, draw=draw))
+    wrong = wrong_with(twin_drawing(sample, draw=draw))
     assert wrong == {
-        "encode": "position 1 sent a report of probability 0",
+        "sample": "position 1 sent a report of probability 0",
         "draw": "position 2 sent a report of probability 0",
     }
 
@@ -568,14 +579,14 @@ def test_a_report_without_weight_is_not_sent_even_once():
     third = WORD // 3
 
     class Twin(Table):
-        def encode(self, positions, randomness):
-            column = Table.encode(self, positions, randomness)
+        def sample(self, positions, randomness):
+            column = Table.sample(self, positions, randomness)
             column[np.flatnonzero(positions == 1)[:2]] = 2
             return column
 
     honest = Table.of([[WORD - third, third, 0], [third, WORD - third, 0]])
-    wrong = wrong_with(lambda size, epsilon: Twin(honest.weights), sizes=(2,))
-    assert wrong == {"encode": "position 1 sent report 2 2 times of 10,000, expected are 0"}
+    wrong = wrong_with(lambda size, epsilon: Twin(honest.distribution), sizes=(2,))
+    assert wrong == {"sample": "position 1 sent report 2 2 times of 10,000, expected are 0"}
 
 
 def test_counts_are_refused_just_where_chance_is_below_the_stated_false_alarm():
@@ -583,7 +594,7 @@ def test_counts_are_refused_just_where_chance_is_below_the_stated_false_alarm():
 
     The chance of k or more of n, or of k or fewer, is at most exp(-n KL(k/n, p)).
     """
-    n, keep = conformance.DRAWS, Response.for_epsilon(5, Fraction(1)).keep
+    n, keep = conformance.DRAWS, keep_for(5, Fraction(1))
     p = keep / WORD
 
     def bound(k):
@@ -595,7 +606,7 @@ def test_counts_are_refused_just_where_chance_is_below_the_stated_false_alarm():
     least = max(k for k in range(1, int(n * p)) if bound(k) < conformance.FALSE_ALARM)
     for kept, holds in ((most, False), (most - 1, True), (least, False), (least + 1, True)):
 
-        def encode(self, positions, randomness, kept=kept):
+        def sample(self, positions, randomness, kept=kept):
             column = positions.copy()
             for x in range(5):
                 here = np.flatnonzero(positions == x)
@@ -605,9 +616,9 @@ def test_counts_are_refused_just_where_chance_is_below_the_stated_false_alarm():
                 column[again] = moved[: len(again)]
             return column.astype(np.uint8)
 
-        wrong = wrong_with(twin_with(encode=encode), sizes=(5,))
+        wrong = wrong_with(twin_with(sample=sample), sizes=(5,))
         says = f"position 0 sent report 0 {kept} times of 10,000, expected are {n * p:.0f}"
-        assert wrong == ({} if holds else {"encode": says})
+        assert wrong == ({} if holds else {"sample": says})
 
 
 def with_reports(count):
@@ -618,7 +629,7 @@ def with_reports(count):
         row[0] += WORD - sum(row)
         return Table.of([row, [row[-1] + row[0] // 4, *row[1:-1], row[0] - row[0] // 4]])
 
-    return check_channel(mechanism_of("many", many, ANY_TWO), sizes=(2,), epsilons=(1.0,))
+    return check_mechanism(mechanism_of("many", many, ANY_TWO), sizes=(2,), epsilons=(1.0,))
 
 
 def test_up_to_4096_reports_are_listed(monkeypatch):
@@ -635,7 +646,7 @@ def test_more_than_4096_reports_are_not_listed():
 
 @quickly
 def test_cases_that_are_skipped_spoil_nothing():
-    found = check_channel(mechanism("unary-optimised"), sizes=(2, 30), epsilons=(1.0,))
+    found = check_mechanism(mechanism("unary-optimised"), sizes=(2, 30), epsilons=(1.0,))
     assert found.holds
     assert "skipped" in {finding.what for finding in found.findings}
     assert len(found.findings) == 10
@@ -643,7 +654,7 @@ def test_cases_that_are_skipped_spoil_nothing():
 
 @quickly
 def test_which_cases_are_checked_and_what_is_printed():
-    found = check_channel(mechanism("randomized-response"))
+    found = check_mechanism(mechanism("randomized-response"))
     cases = list(dict.fromkeys(finding.case for finding in found.findings))
     assert cases == [
         f"{size} positions, epsilon {epsilon}, uniform"
@@ -657,16 +668,18 @@ def test_which_cases_are_checked_and_what_is_printed():
     assert lines[-1] == "randomized-response: all 81 checks hold"
     assert all(
         finding.case.endswith("line")
-        for finding in check_channel(mechanism("geometric"), sizes=(2,), epsilons=(1.0,)).findings
+        for finding in check_mechanism(mechanism("geometric"), sizes=(2,), epsilons=(1.0,)).findings
     )
-    more = check_channel(
+    more = check_mechanism(
         mechanism("randomized-response"), sizes=(2,), epsilons=(1.0,), metrics=[Uniform, Line]
     )
     assert {finding.case.split()[-1] for finding in more.findings} == {"uniform", "line"}
-    twin = check_channel(
+    twin = check_mechanism(
         mechanism_of("twin", twin_with(cells=lambda self, totals: totals), ANY_TWO)
     )
     lines = str(twin).splitlines()
     assert lines[0].split() == ["case", "check"]
-    assert lines[1].startswith("2 positions, epsilon 0.1, uniform  features  `cells` is off by ")
+    assert lines[1].startswith(
+        "2 positions, epsilon 0.1, uniform  features  `frequencies` is off by "
+    )
     assert lines[-1] == "twin: 9 of 81 checks are BROKEN"

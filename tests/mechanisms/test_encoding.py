@@ -18,9 +18,9 @@ from metricldp.basics.errors import InvalidValueError
 from metricldp.mechanisms import Geometric, Response, Threshold, ThresholdPaper
 from metricldp.mechanisms import sampling as randomness
 from metricldp.mechanisms import sampling_kernels as kernels
-from metricldp.mechanisms.geometric_noise import GeometricNoise
 from metricldp.mechanisms.sampling import bernoulli
 from metricldp.reports import encode as reports
+from metricldp_core import distributions as core
 from metricldp_core.exact import WORD
 
 SEEDS = st.integers(0, 10**6)
@@ -101,8 +101,8 @@ def test_reports_of_every_channel(epsilon, size, n, seed):
             continue
         channel = kind.for_epsilon(size, Fraction(epsilon))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("metricldp.mechanisms.geometric_noise._CROWD", 128)
-            one, other = drawn_both_ways(lambda c, k=channel: k.encode(positions, c), seed)
+            patch.setattr("metricldp.mechanisms.geometric._AT_ONCE", 128)
+            one, other = drawn_both_ways(lambda c, k=channel: k.sample(positions, c), seed)
         assert one.dtype == channel.field.empty(0).dtype
         assert (one == other).all()
         assert not channel.field.invalid(one).any()
@@ -111,9 +111,9 @@ def test_reports_of_every_channel(epsilon, size, n, seed):
 @given(seed=SEEDS, size=st.sampled_from([2, 7, 200]), n=st.sampled_from([1, 64, 200]))
 def test_noise_of_many_rounds_is_cut_at_the_domain(seed, size, n):
     """With a block that nearly always grows, every draw of a coin ends beyond the domain."""
-    channel = Geometric(size, 1.0, GeometricNoise(zero=1, digits=(1,), block=WORD - 1))
+    channel = Geometric(core.Geometric(size, zero=1, digits=(1,), block=WORD - 1))
     positions = np.random.default_rng(seed).integers(0, size, n)
-    one, other = drawn_both_ways(lambda source: channel.encode(positions, source), seed)
+    one, other = drawn_both_ways(lambda source: channel.sample(positions, source), seed)
     assert (one == other).all()
     assert set(one.tolist()) <= {0, size - 1}
 
@@ -234,7 +234,7 @@ def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
     def broken(self, positions, source):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(Threshold, "encode", broken)
+    monkeypatch.setattr(Threshold, "sample", broken)
     with pytest.raises(MemoryError, match="no room"):
         a_survey().randomize(some_people(50))
 

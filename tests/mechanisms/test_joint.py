@@ -15,11 +15,9 @@ from metricldp.mechanisms.fields import Number
 from metricldp.mechanisms.joint import JointChannel, Term, constant, kinds, summed
 from metricldp.mechanisms.joint_cells import Cells
 from metricldp.mechanisms.sampling import uniform
-from metricldp.mechanisms.table import Table
 from metricldp.metrics import Uniform
 from metricldp.metrics.product import ProductMetric
 from metricldp.reports.arrow import column_of
-from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 
 SIZES = (3, 2, 4)
@@ -45,9 +43,9 @@ class Apart(Baseline, JointChannel):
     def law(self):
         return {"law": "apart", "parts": [one.distribution.to_data() for one in self.channels]}
 
-    def encode(self, positions, randomness):
+    def sample(self, positions, randomness):
         pairs = enumerate(zip(self.channels, positions, strict=True))
-        found = {k: channel.encode(column, randomness) for k, (channel, column) in pairs}
+        found = {k: channel.sample(column, randomness) for k, (channel, column) in pairs}
         return found | {"luck": uniform(randomness, 2, len(positions[0])).astype(np.uint8)}
 
     def draw(self, positions, words):
@@ -72,17 +70,23 @@ class Apart(Baseline, JointChannel):
 
     def _decoded(self, functions, columns):
         pairs = enumerate(zip(self.channels, functions, strict=True))
-        parts = [channel.values(columns[k], channel.coefficients(f)) for k, (channel, f) in pairs]
+        parts = [
+            channel.values(columns[k], channel.moments.coefficients(f)) for k, (channel, f) in pairs
+        ]
         return np.prod(parts, axis=0) * (0.5 + columns["luck"])
 
-    def _moment(self, functions, others):
+    def _second_moment(self, functions, others):
         parts = zip(self.channels, functions, others, strict=True)
-        factors = tuple(channel.moment(f, g) for channel, f, g in parts)
+        factors = tuple(channel.moments.second_moment(f, g) for channel, f, g in parts)
         return [Term(np.full(len(functions[0]), 1.25), factors)]
 
     def _influence(self, functions):
         pairs = zip(self.channels, functions, strict=True)
-        return 1.5 * np.prod([[channel.influence(g) for g in f] for channel, f in pairs], axis=0)
+        return 1.5 * np.prod([[_farthest(channel, g) for g in f] for channel, f in pairs], axis=0)
+
+
+def _farthest(channel, function):
+    return max(map(abs, channel.moments.output_range(function)))
 
 
 class Alone(Mechanism):
@@ -146,23 +150,16 @@ def told(terms, x):
 
 def test_reports_are_listed_once_each():
     columns, law = laws()
-    assert CHANNEL.has_chances
+    assert CHANNEL.has_likelihood
     assert list(columns) == [0, 1, 2, "luck"]
     reports = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     assert sorted(reports) == [(*x, luck) for x in PEOPLE for luck in (0, 1)]
     np.testing.assert_allclose(law.sum(axis=1), 1, rtol=1e-12)
 
 
-def test_reports_make_a_histogram_where_they_are_one_integer():
-    """Columns apart are no such integer; the cells of a grid as one attribute are."""
-    assert not CHANNEL.cumulates
-    cells = Cells((2, 1), Table.of([[WORD // 4, 3 * (WORD // 4)], [WORD // 2, WORD // 2]]))
-    assert cells.cumulates
-
-
 def test_chances_of_whole_columns():
     columns, law = laws()
-    found = CHANNEL.log_chances(columns)
+    found = CHANNEL.log_likelihood(columns)
     assert found.shape == (law.shape[1], *SIZES)
     np.testing.assert_allclose(np.exp(found).reshape(law.shape[1], -1), law.T, rtol=1e-12)
 
@@ -170,7 +167,7 @@ def test_chances_of_whole_columns():
         def probability(self, x, report):
             return Fraction(int(x[0] == report[0]))
 
-    sure = Sure(CHANNEL.sizes, CHANNEL.channels).log_chances(columns)
+    sure = Sure(CHANNEL.sizes, CHANNEL.channels).log_likelihood(columns)
     assert np.array_equal(sure[:, :, 0, 0] == 0, columns[0][:, None] == np.arange(SIZES[0]))
     assert (sure[sure != 0] == -np.inf).all()
 
@@ -199,13 +196,13 @@ def test_moments_are_those_of_all_reports():
     for others in (None, g):
         one, two = (CHANNEL.decoded(h, columns) for h in (f, f if others is None else g))
         expected = (one * two) @ law.T
-        terms = CHANNEL.moment(f, others)
+        terms = CHANNEL.second_moment(f, others)
         found = np.array([told(terms, x) for x in PEOPLE]).T
         np.testing.assert_allclose(found, expected, atol=1e-9)
         decoded = CHANNEL.valued(terms, columns) @ law.T
         np.testing.assert_allclose(decoded, expected, atol=1e-9)
     plain = [part[:2] for part in f]
-    assert len(CHANNEL.moment(plain)) == 1
+    assert len(CHANNEL.second_moment(plain)) == 1
 
 
 def test_valued_adds_up_terms_and_constants():
@@ -224,7 +221,7 @@ def test_influence_and_jump_are_those_of_all_reports():
     decoded, truth = CHANNEL.decoded(functions, columns), products_of(functions)
     most = np.abs(decoded).max(axis=1)
     np.testing.assert_allclose(CHANNEL.influence(functions), most, rtol=1e-12)
-    jump = CHANNEL.jump(functions)
+    jump = CHANNEL.skewness(functions)
     expected = most + np.abs(truth).max(axis=1)
     expected[2] = 0  # what is known does not move
     np.testing.assert_allclose(jump, expected, rtol=1e-12)
@@ -310,7 +307,7 @@ def test_a_joint_channel_that_says_only_what_it_must_goes_the_whole_way():
         functions = [np.array([first], dtype=float), np.array([second], dtype=float)]
         decoded = block.channel.decoded(functions, columns)[0]
         if "c" in where:
-            upper = third.coefficients(np.array([[0.0, 0, 1, 1, 1]]))
+            upper = third.moments.coefficients(np.array([[0.0, 0, 1, 1, 1]]))
             decoded = decoded * third.values(reports[column_of("c")].to_numpy(), upper)[0]
         assert tally.count(where).value == pytest.approx(decoded.sum(), rel=1e-9)
 
@@ -323,12 +320,12 @@ def test_the_ends_of_what_is_known_are_what_it_is(known):
     (block,) = survey.blocks.values()
     assert block.channel.one is None
     same = [np.array([[known] * 2, [1, 0]]), np.array([[1.0] * 3, [1, 0, 0]])]
-    assert block.channel.ends(same) == (known, known)
+    assert block.channel.output_range(same) == (known, known)
     nobody = [np.array([[0.0, 0.0]]), np.array([[known, 1.0, 2.0]])]
-    assert block.channel.ends(nobody) == (0, 0)
+    assert block.channel.output_range(nobody) == (0, 0)
     other = [np.array([[1.0, 0.0]]), np.array([[1.0, 0.0, known]])]
     most = float(block.channel.influence(other)[0])
-    assert block.channel.ends(other) == (-most, most) and most > 0
+    assert block.channel.output_range(other) == (-most, most) and most > 0
 
 
 def test_which_products_are_the_same_for_everybody():

@@ -138,7 +138,7 @@ def test_column_generation_reaches_the_limits_that_shaped_noise_comes_near(sizes
     for name, survey in made.items():
         (block,) = survey.blocks.values()
         boxes = Boxes.of("ranges", sizes)
-        near[name] = boxes.variance(block.channel.one.mean_square(boxes.gram))
+        near[name] = boxes.variance(block.channel.one.moments.mean_square(boxes.gram))
     known = GRIDS[sizes][epsilon]
     assert 0.999 * known < near["extremal"] < 1.01 * known
     assert 1.04 * known < near["additive"] < 1.27 * known

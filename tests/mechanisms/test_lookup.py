@@ -6,8 +6,8 @@ from itertools import accumulate, chain
 import numpy as np
 import pytest
 
-from metricldp.mechanisms import lookup
-from metricldp.mechanisms.lookup import Lookup
+from metricldp.mechanisms import sampling
+from metricldp.mechanisms.sampling import Lookup
 from metricldp_core.exact import WORD
 
 EIGHTH = WORD >> 3
@@ -47,7 +47,7 @@ def near_every_border():
 @pytest.mark.parametrize("digits", [3, 16])
 @pytest.mark.parametrize("row", range(len(ROWS)))
 def test_entries_of_words_around_all_borders(row, digits, monkeypatch):
-    monkeypatch.setattr(lookup, "_DIGITS", digits)
+    monkeypatch.setattr(sampling, "_DIGITS", digits)
     table, last = Lookup(ROWS), sum(ROWS[row]) - 1
     words = near_every_border()
     expected = [meant(row, last if meant(row, word) is None else word) for word in words]
@@ -70,7 +70,7 @@ def test_whoever_has_no_entry_yet_draws_again_in_order():
 
 
 def test_the_guide_tells_what_the_top_digits_decide_and_nothing_else(monkeypatch):
-    monkeypatch.setattr(lookup, "_DIGITS", 3)
+    monkeypatch.setattr(sampling, "_DIGITS", 3)
     expected = []
     for row in range(len(ROWS)):
         for low in range(0, WORD, EIGHTH):

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -12,9 +13,10 @@ from checks import check_sampler, designed_channel, enumerated_ratio, exact_law
 from metricldp import Categorical, Integer, InvalidSpecError, Matrix, QueryError, Survey
 from metricldp.answers.queries import parse
 from metricldp.basics.errors import CertificateError
-from metricldp.mechanisms import Geometric, MatrixChannel, Threshold, strategies
+from metricldp.mechanisms import Geometric, MatrixChannel, Threshold, moments, strategies
 from metricldp.mechanisms import matrix as plans
 from metricldp.mechanisms import matrix_channel as matrix
+from metricldp.mechanisms.exact_probability import noise_tail
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.metrics import Line
 from metricldp.store.readings import read
@@ -55,28 +57,30 @@ def test_every_strategy_keeps_its_promises_in_any_window(name, reach):
         assert at_most_exp(worst, spent)
     functions = np.random.default_rng(1).normal(size=(6, channel.size))
     everything = channel.every_report()
-    decoded = channel.values(everything, channel.coefficients(functions))
+    decoded = channel.values(everything, channel.moments.coefficients(functions))
     assert not channel.field.invalid(everything).any()
-    moment, decoder = channel.moments(functions, functions[::-1].copy())
+    moment, decoder = channel.moments.second_moment_estimator(functions, functions[::-1].copy())
     of_moment = channel.values(everything, decoder)
     for x, law in enumerate(laws):
         assert sum(law.values()) == 1
         p = np.array([float(q) for q in law.values()])
         np.testing.assert_allclose(decoded @ p, functions[:, x], atol=1e-9)
-        np.testing.assert_allclose(channel.moment(functions)[:, x], decoded**2 @ p)
+        np.testing.assert_allclose(channel.moments.second_moment(functions)[:, x], decoded**2 @ p)
         np.testing.assert_allclose(moment[:, x], (decoded * decoded[::-1]) @ p, atol=1e-9)
         np.testing.assert_allclose(of_moment @ p, moment[:, x], atol=1e-8)
     for function, values in zip(functions, decoded, strict=True):
-        assert channel.influence(function) == pytest.approx(np.abs(values).max(), rel=1e-12)
+        assert max(map(abs, channel.moments.output_range(function))) == pytest.approx(
+            np.abs(values).max(), rel=1e-12
+        )
 
 
 @pytest.mark.parametrize(("name", "reach"), SETTINGS)
 def test_features_codes_totals_and_cells_agree(name, reach):
     channel = some_channel(name, reach)
     rng = np.random.default_rng(2)
-    column = channel.encode(rng.integers(0, channel.size, 300), Randomness.seeded(3))
-    coefficients = channel.coefficients(rng.normal(size=(4, channel.size)))
-    features = channel.expand(column)
+    column = channel.sample(rng.integers(0, channel.size, 300), Randomness.seeded(3))
+    coefficients = channel.moments.coefficients(rng.normal(size=(4, channel.size)))
+    features = channel.features(column)
     assert np.abs(features).max() <= channel.largest
     values = channel.values(column, coefficients)
     np.testing.assert_allclose(values, coefficients @ features.T, atol=1e-9)
@@ -87,31 +91,26 @@ def test_features_codes_totals_and_cells_agree(name, reach):
     for code in range(3):
         assert (totals[:, code] == features[codes == code].sum(axis=0)).all()
     joint = np.stack([totals, totals[::-1]], axis=-1).astype(float)
-    expected = np.tensordot(channel.coefficients(np.eye(channel.size)), joint, axes=1)
-    np.testing.assert_allclose(channel.cells(joint), expected, atol=1e-9)
+    expected = np.tensordot(channel.moments.coefficients(np.eye(channel.size)), joint, axes=1)
+    np.testing.assert_allclose(channel.moments.frequencies(joint), expected, atol=1e-9)
 
 
 def test_the_sampler_follows_its_integers():
     check_sampler(MatrixChannel.of(strategies.haar(3)[1:], [HALF, Fraction(1)], 1))
     honest = MatrixChannel.of([[0, 1, 2], [1, 0, 0]], [HALF, Fraction(1)], 0)
     check_sampler(honest)
-    quieter = replace(honest, noises=(honest.noises[1], honest.noises[1]))
-    twin = replace(honest, noises=tuple(map(_Quieter.of, honest.noises, quieter.noises)))
+    twin = _Quieter(honest.distribution)
     with pytest.raises(AssertionError):
         check_sampler(twin)
 
 
-class _Quieter(Geometric):
-    """Draws from another noise than it tells."""
+class _Quieter(MatrixChannel):
+    """Draws all rows from the noise of the second one."""
 
-    @classmethod
-    def of(cls, told, drawn):
-        twin = cls(told.size, told.epsilon, told.noise)
-        object.__setattr__(twin, "drawn", Geometric(told.size, drawn.epsilon, drawn.noise))
-        return twin
-
-    def encode(self, positions, randomness):
-        return self.drawn.encode(positions, randomness)
+    @cached_property
+    def noises(self):
+        first, second = (Geometric(row.noise) for row in self.distribution.rows)
+        return Geometric(replace(second.distribution, size=first.size)), second
 
 
 def test_a_wide_window_is_the_literal_mechanism():
@@ -119,13 +118,13 @@ def test_a_wide_window_is_the_literal_mechanism():
         channel = MatrixChannel.of(strategies.prefix(5)[:-1], [Fraction(u)] * 4)
         q = math.exp(-float(u))
         literal = 2 * q / math.expm1(-float(u)) ** 2
-        np.testing.assert_allclose(channel.variances, literal, rtol=1e-10)
+        np.testing.assert_allclose(channel.moments.variances, literal, rtol=1e-10)
         window = channel.noises[0]
         reach = (window.size - 2) // 2
-        assert window.noise.tail(reach) < Fraction(1, 1 << 64)
+        assert noise_tail(window.distribution, reach) < Fraction(1, 1 << 64)
         prefix = np.array([1.0, 1, 0, 0, 0])
         np.testing.assert_allclose(
-            channel.moment(prefix) - prefix**2, literal, rtol=1e-12, atol=1e-15
+            channel.moments.second_moment(prefix) - prefix**2, literal, rtol=1e-12, atol=1e-15
         )
 
 
@@ -162,7 +161,7 @@ def test_sums_of_the_widest_fields_are_exact():
         [[plans.LARGEST_ENTRY, -plans.LARGEST_ENTRY]], [HALF], plans.LARGEST_REACH
     )
     assert channel.bits == 32
-    count = (1 << 22) // channel.features + 5
+    count = (1 << 22) // channel.moments.feature_count + 5
     rng = np.random.default_rng(6)
     fields = channel.noises[0].size - 1 - rng.integers(0, 3, count)
     column = fields.astype("<u4").view(np.uint8).reshape(-1, 4)
@@ -206,15 +205,15 @@ def test_a_reach_beyond_all_need_is_refused(reach):
 def test_rows_that_cannot_tell_a_position_are_refused_by_the_decoder():
     channel = MatrixChannel.of([[1, 1, 0]], [HALF])
     with pytest.raises(QueryError, match="not determine the count of position 0"):
-        channel.coefficients(np.zeros(3))
+        channel.moments.coefficients(np.zeros(3))
     last = MatrixChannel.of(
         [[1, 0, 0, 0], [0, 1, 0, 0]], [HALF, HALF]
     )  # 0 and 1 are told, 2 is not
     with pytest.raises(QueryError, match="not determine the count of position 2"):
-        last.coefficients(np.zeros(4))
+        last.moments.coefficients(np.zeros(4))
     singular = MatrixChannel.of([[1, 1, 0], [2, 2, 0]], [HALF, HALF])
     with pytest.raises(QueryError, match="not determine the count"):
-        singular.coefficients(np.zeros(3))
+        singular.moments.coefficients(np.zeros(3))
 
 
 def test_decoders_of_a_matrix_survey_read_few_rows():
@@ -238,7 +237,7 @@ def test_windows_and_rows():
     found = [noise.epsilon for noise in channel.noises]
     assert found == pytest.approx([1, 7, math.log(WORD), 1e-9, 1], rel=1e-8)
     assert channel.size == 3
-    assert channel.features == 11
+    assert channel.moments.feature_count == 11
     assert channel.largest == far + 4
     assert MatrixChannel.of([[0, 1]], [Fraction(1)], 0).largest == 1
     assert MatrixChannel.of([[-9, 1]], [Fraction(1)], 2).largest == 11
@@ -277,27 +276,27 @@ def test_more_rows_than_needed_are_read_with_the_least_variance():
     epsilons = [HALF, Fraction(1), Fraction(2), Fraction(1, 4), THIRD]
     channel = MatrixChannel.of(rows, epsilons, 4)
     functions = np.random.default_rng(11).normal(size=(4, 3))
-    found = channel.coefficients(functions)[:, 1:6]
+    found = channel.moments.coefficients(functions)[:, 1:6]
     seen = (rows - rows[:, -1:])[:, :-1]
-    weights = np.diag(1 / channel.variances.mean(axis=1))
+    weights = np.diag(1 / channel.moments.variances.mean(axis=1))
     best = np.linalg.inv(seen.T @ weights @ seen) @ seen.T @ weights
     np.testing.assert_allclose(found, (functions[:, :-1] - functions[:, -1:]) @ best, rtol=1e-9)
-    assert channel.variances.shape == (5, 3)
-    assert channel.variances[3].std() > 0  # clipped more often at one position than at another
+    assert channel.moments.variances.shape == (5, 3)
+    assert channel.moments.variances[3].std() > 0  # clipped more often at some positions
 
 
 def test_a_row_without_noise_is_trusted_and_no_other():
     """At epsilon 60 a row is as good as the truth; what it tells is not read from noisy rows."""
     rows = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0]])
     channel = MatrixChannel.of(rows, [Fraction(64), *[Fraction(1, 1000)] * 3], 2)
-    told = channel.coefficients(np.array([[1.0, 0, 0], [0, 1, 0]]))[:, 1:5]
+    told = channel.moments.coefficients(np.array([[1.0, 0, 0], [0, 1, 0]]))[:, 1:5]
     np.testing.assert_allclose(told, [[1, 0, 0, 0], [0, 0, 0.5, 0.5]], atol=1e-9)
 
 
 def test_codes_are_for_few_combinations_of_rows(monkeypatch):
     """As many as the product of the windows that a decoder reads, and not one more."""
     channel = MatrixChannel.of([[0, 1, 2], [1, 0, 0]], [HALF, Fraction(1)], 1)
-    one, both = channel.coefficients(np.array([[[1.0, 0, 0]], [[0.0, 1, 0]]]))
+    one, both = channel.moments.coefficients(np.array([[[1.0, 0, 0]], [[0.0, 1, 0]]]))
     assert channel.levels(one).table.shape == (1, 4)
     assert channel.levels(both).table.shape == (1, 5 * 4)
     monkeypatch.setattr(matrix, "_MOST_CODES", 20)
@@ -306,25 +305,25 @@ def test_codes_are_for_few_combinations_of_rows(monkeypatch):
     assert channel.levels(both) is None
     assert channel.levels(one) is not None
     monkeypatch.undo()
-    decoders = np.zeros((2, channel.features))
+    decoders = np.zeros((2, channel.moments.feature_count))
     decoders[0, [0, 1, 3]], decoders[1, [0, 2, 4]] = [1, 2, 3], [4, 5, 6]  # a row each
     levels, reports = channel.levels(decoders), channel.every_report()
-    expected = decoders @ channel.expand(reports).T
+    expected = decoders @ channel.features(reports).T
     np.testing.assert_allclose(levels.table[:, levels.codes(reports)], expected)
 
 
 def test_inverses_of_whole_matrices_are_whole():
     prefixes = np.tri(40)
-    found = matrix._inverse(prefixes)
+    found = moments._inverse(prefixes)
     assert set(found.flat) == {-1.0, 0.0, 1.0}
-    halves = matrix._inverse(2 * prefixes)
+    halves = moments._inverse(2 * prefixes)
     np.testing.assert_allclose(halves, found / 2)
     # Whole, and so is its inverse; elimination in floats leaves something behind the point.
     rng = np.random.default_rng(12)
     lower, upper = (np.tri(12, k=-1) * rng.integers(-3, 4, (12, 12)) for _ in range(2))
     mixed = (np.eye(12) + lower) @ (np.eye(12) + upper.T)
     assert not (np.linalg.inv(mixed) % 1 == 0).all()
-    assert (matrix._inverse(mixed) % 1 == 0).all()
-    np.testing.assert_array_equal(matrix._inverse(mixed) @ mixed, np.eye(12))
-    assert matrix._inverse(np.ones((2, 2))) is None
-    assert matrix._inverse(np.eye(3)[:2]) is None
+    assert (moments._inverse(mixed) % 1 == 0).all()
+    np.testing.assert_array_equal(moments._inverse(mixed) @ mixed, np.eye(12))
+    assert moments._inverse(np.ones((2, 2))) is None
+    assert moments._inverse(np.eye(3)[:2]) is None

@@ -1,9 +1,9 @@
-"""`check_channel` passes every mechanism."""
+"""`check_mechanism` passes every mechanism."""
 
 import pytest
 
 from checks import MECHANISMS
-from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.registry import mechanism
 
 SLOW = ("matrix", "prefix", "histogram-sum")
@@ -13,6 +13,6 @@ SLOW = ("matrix", "prefix", "histogram-sum")
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_conforms(name):
     sizes, epsilons = ((2,), (3.0,)) if name in SLOW else ((2, 3, 5), (0.1, 3.0))
-    found = check_channel(mechanism(name), sizes=sizes, epsilons=epsilons)
+    found = check_mechanism(mechanism(name), sizes=sizes, epsilons=epsilons)
     assert found.holds, str(found)
     assert sum(finding.what != "skipped" for finding in found.findings) >= 8

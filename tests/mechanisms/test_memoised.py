@@ -19,7 +19,7 @@ from metricldp import (
     Survey,
 )
 from metricldp.mechanisms import memoised_channel as memoised
-from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.geometric import Geometric
 from metricldp.mechanisms.lazy import Lazy
 from metricldp.mechanisms.memoised import SPARE, MemoisedResponse
@@ -27,6 +27,7 @@ from metricldp.mechanisms.memoised_channel import Memoised
 from metricldp.mechanisms.randomized_response import Response
 from metricldp.metrics import Line, Uniform
 from metricldp.survey.certify import certify
+from metricldp_core import distributions as core
 from metricldp_core.device import Device
 from metricldp_core.exact import at_most_exp, decimal_of
 from metricldp_core.random_words import Words
@@ -46,7 +47,7 @@ def again(**more):
     ],
 )
 def test_every_first_blur_conforms(first, metric):
-    found = check_channel(
+    found = check_mechanism(
         MemoisedResponse(first), sizes=(2, 5), epsilons=(0.1, 3.0), metrics=[metric]
     )
     assert found.holds, str(found)
@@ -79,7 +80,7 @@ def test_reports_from_one_memory_tell_no_more_than_the_first_blur(channel):
 
     for x, other in [(0, 1), (1, 0), (1, 2)]:
         all_of_them = worst(remembered, x, other)
-        assert all_of_them <= channel.lifetime.distribution.ratio(x, other)
+        assert all_of_them <= channel.distribution.ratio(x, other)
         assert at_most_exp(all_of_them, epsilon)
     assert not at_most_exp(channel.report_ratio(0, 1) ** 30, epsilon)
 
@@ -119,14 +120,18 @@ def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
     """Both together are geometric noise with the smaller epsilon, so nothing is lost by memory."""
     channel = designed_channel(MemoisedResponse("geometric", after), size, Line(decimal_of(before)))
     wanted = Geometric.for_epsilon(size, decimal_of(after) * (1 - SPARE))
-    assert channel.chances == pytest.approx(wanted.chances, rel=1e-12)
-    assert channel.coefficients(np.eye(size)) == pytest.approx(
-        wanted.coefficients(np.eye(size)), rel=1e-6, abs=1e-6
+    probabilities = wanted.moments.probabilities
+    assert pytest.approx(probabilities, rel=1e-12) == channel.moments.probabilities
+    assert channel.moments.coefficients(np.eye(size)) == pytest.approx(
+        wanted.moments.coefficients(np.eye(size)), rel=1e-6, abs=1e-6
     )
     both = Memoised(Geometric.for_epsilon(size, decimal_of(before)), wanted)  # noise on noise
     middle = (np.arange(size) < size // 2).astype(float)[None]
     if size > 2:
-        assert both.moment(middle).mean() > 1.2 * channel.moment(middle).mean()
+        assert (
+            both.moments.second_moment(middle).mean()
+            > 1.2 * channel.moments.second_moment(middle).mean()
+        )
 
 
 def test_a_second_blur_that_treats_pairs_differently_is_looked_at_pair_by_pair():
@@ -182,7 +187,8 @@ def test_a_certificate_refuses_integers_that_tell_more(which):
     )
     channel = survey.channels["x"]
     blur = getattr(channel, which)
-    loose = replace(channel, **{which: Response(3, blur.keep + (1 << 44))})
+    keep = blur.distribution.keep + (1 << 44)
+    loose = replace(channel, **{which: Response(core.RandomizedResponse(3, keep))})
     survey.channels = {"x": loose}
     survey.__dict__.pop("client_manifest")
     proof = certify(survey).proofs[0]
@@ -195,7 +201,8 @@ def test_certificate_of_one_report_examines_all_pairs():
     """Pairs at the ends and between them have different ratios, unlike those of the first."""
     survey = Survey.design({"x": Integer(0, 6, epsilon=1, mechanism=again(each=0.5), per=1)})
     channel = survey.channels["x"]
-    second = replace(channel.second, keep=channel.second.keep + (1 << 60))
+    lazy = channel.second.distribution
+    second = Lazy(replace(lazy, keep=lazy.keep + (1 << 60)))
     survey.channels = {"x": replace(channel, second=second)}
     ratios = [survey.channels["x"].report_ratio(x, x + 1) for x in range(6)]
     assert ratios[0] < max(ratios) == certify(survey).proofs[0].one_report.ratio
@@ -205,10 +212,12 @@ def test_answers_have_no_bias_and_the_stated_error():
     """Decoded from both blurs: the exact mean and second moment over all reports."""
     survey = Survey.design({"x": Integer(0, 6, epsilon=1, mechanism=again(each=0.5), per=1)})
     channel, function = survey.channels["x"], np.array([0, 0, 1, 1, 1, 0, 0.0])
-    values = channel.values(channel.every_report(), channel.coefficients(function[None]))[0]
+    values = channel.values(channel.every_report(), channel.moments.coefficients(function[None]))[0]
     law = np.array([[float(channel.probability(x, y)) for y in range(7)] for x in range(7)])
     assert law @ values == pytest.approx(function, abs=1e-9)
-    assert law @ values**2 == pytest.approx(channel.moment(function[None])[0], rel=1e-9)
+    assert law @ values**2 == pytest.approx(
+        channel.moments.second_moment(function[None])[0], rel=1e-9
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from metricldp.mechanisms.additive import AdditiveNoise
 from metricldp.mechanisms.additive_channel import Shaped
 from metricldp.mechanisms.base import Problem
 from metricldp.mechanisms.channel import Channel
-from metricldp.mechanisms.conformance import check_channel
+from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.effort import Effort
 from metricldp.mechanisms.extremal import ExtremalMechanism, TightConstraints
 from metricldp.mechanisms.shapes import best_mixture
@@ -113,13 +113,13 @@ def test_designed_is_the_best_of_all_shapes_on_a_grid(size, epsilon, index):
 @pytest.mark.parametrize("mechanism", [AdditiveNoise(), ExtremalMechanism()])
 def test_they_conform_on_windows_and_caps(mechanism):
     kinds = [lambda e: Window(e, 2), lambda e: Window(e, 2, Fraction(3, 2) * e)]
-    found = check_channel(mechanism, sizes=(3, 5), epsilons=(0.3, 2.0), metrics=kinds)
+    found = check_mechanism(mechanism, sizes=(3, 5), epsilons=(0.3, 2.0), metrics=kinds)
     assert found.holds, str(found)
 
 
 def test_tents_conform_where_they_exist():
     kinds = [Line, Uniform, lambda e: Bent(e, cap=2 * e)]
-    found = check_channel(TightConstraints(), sizes=(2, 3, 5), epsilons=(0.3, 2.0), metrics=kinds)
+    found = check_mechanism(TightConstraints(), sizes=(2, 3, 5), epsilons=(0.3, 2.0), metrics=kinds)
     assert found.holds, str(found)
     with pytest.raises(
         InvalidSpecError, match="the weight of 2 would be negative under this metric"
@@ -283,10 +283,12 @@ def test_a_design_for_a_prior_is_the_best_for_it():
     ):
         channel = designed_channel(mechanism(name, SKEWED), size, metric, ordered=False)
         asked = workload_of(name, size)
-        squares = channel.moment(np.array(list(asked))) @ SKEWED / sum(SKEWED)
-        assert channel.mean_square(asked.gram(), SKEWED) == pytest.approx(squares.sum())
+        squares = channel.moments.second_moment(np.array(list(asked))) @ SKEWED / sum(SKEWED)
+        assert channel.moments.mean_square(asked.gram(), SKEWED) == pytest.approx(squares.sum())
         functions = np.eye(size)
-        assert channel.mean(channel.coefficients(functions)) == pytest.approx(functions, abs=1e-9)
+        assert channel.moments.mean(channel.moments.coefficients(functions)) == pytest.approx(
+            functions, abs=1e-9
+        )
         gram = completed(asked).gram()
         apart = np.asarray(metric.whole(size), dtype=np.int64)
         least = by_semidefinite_program(apart, float(metric.step), gram, SKEWED)
@@ -313,10 +315,12 @@ def test_shaped_noise_decodes_for_its_prior():
     even = replace(channel, prior=None)
     gram = Workload.all_ranges(size).gram()
     by_hand = Channel.mean_square(channel, gram, np.array(prior))
-    assert channel.mean_square(gram, np.array(prior)) == pytest.approx(by_hand, rel=1e-12)
+    assert channel.moments.mean_square(gram, np.array(prior)) == pytest.approx(by_hand, rel=1e-12)
     assert by_hand < even.mean_square(gram, np.array(prior))
-    assert channel.mean_square(gram) == pytest.approx(Channel.mean_square(channel, gram), rel=1e-12)
-    assert channel.mean_square(gram) > even.mean_square(gram)
+    assert channel.moments.mean_square(gram) == pytest.approx(
+        Channel.mean_square(channel, gram), rel=1e-12
+    )
+    assert channel.moments.mean_square(gram) > even.mean_square(gram)
 
 
 @pytest.mark.parametrize(

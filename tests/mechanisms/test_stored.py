@@ -37,9 +37,9 @@ CHANNELS = [
     Memoised(Geometric.for_epsilon(5, ONE), Lazy.between(5, ONE, HALF)),
     MatrixChannel.of(np.tri(4, dtype=int)[:-1], [ONE] * 3, 2),
     Table.of([[WORD // 2, WORD // 2], [WORD // 4, WORD - WORD // 4]]),
-    Mixture.made_of(((0, 1), (1, 0)), (WORD >> 2, WORD >> 3), HALF),
-    Shaped.of(4, (PATTERN,), HALF),
-    Wound.on((2, 2), (2, 3), (PATTERN,), HALF),
+    extremal_table(((0, 1), (1, 0)), (WORD >> 2, WORD >> 3), HALF),
+    AdditiveChannel.of((4,), (6,), (PATTERN,), HALF),
+    AdditiveChannel.of((2, 2), (2, 3), (PATTERN,), HALF),
 ]
 
 
@@ -49,7 +49,7 @@ def test_channel_of_its_output_distribution_is_the_same(channel):
     assert type(again) is type(channel)
     assert again.distribution == channel.distribution
     functions = np.random.default_rng(1).normal(size=(2, channel.size))
-    found, expected = again.coefficients(functions), channel.coefficients(functions)
+    found, expected = again.moments.coefficients(functions), channel.moments.coefficients(functions)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -74,12 +74,15 @@ def test_noise_that_is_not_geometric_is_rejected(part):
 
 def test_levels_that_are_a_small_part_of_all_words_are_rejected():
     """A sampler for many respondents rejects all words beyond their sum."""
-    stored = Shaped.of(4, (PATTERN,), HALF).distribution
+    stored = AdditiveChannel.of((4,), (6,), (PATTERN,), HALF).distribution
     with pytest.raises(InvalidSpecError, match="add up to less than half"):
         channel_of(replace(stored, tops=(stored.tops[0] // 2,)))
 
 
-def test_threshold_bits_of_different_probabilities_are_rejected():
+@pytest.mark.parametrize("flip", [0, WORD // 2, WORD])
+def test_threshold_bits_without_noise_or_without_information_are_rejected(flip):
     stored = Threshold.for_epsilon(4, ONE).distribution
-    with pytest.raises(InvalidSpecError, match="have no estimator"):
-        channel_of(replace(stored, flips=(*stored.flips[:-1], WORD // 3)))
+    with pytest.raises(InvalidSpecError, match="between 0 and 1/2"):
+        channel_of(replace(stored, flips=(*stored.flips[:-1], flip)))
+    unequal = replace(stored, flips=(*stored.flips[:-1], WORD // 3))
+    assert channel_of(unequal).distribution == unequal

@@ -1,15 +1,16 @@
 """A channel as a table: every row is a law, drawn to the last unit and decoded with least error."""
 
 import itertools
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from metricldp.basics.errors import CertificateError, QueryError
-from metricldp.mechanisms.table import Table
+from metricldp.basics.errors import CertificateError, InvalidSpecError
+from metricldp.mechanisms.levels import fall_of
+from metricldp.mechanisms.table import Table, extremal_table
 from metricldp_core.exact import WORD
+from metricldp_core.levels import levels
 
 HALF, QUARTER, EIGHTH = WORD >> 1, WORD >> 2, WORD >> 3
 THIRD = (WORD - 1) // 3
@@ -41,13 +42,13 @@ def test_a_report_is_drawn_to_the_last_unit(x):
     words = sorted(near)
     expected = [sum(end <= word for end in ends) for word in words]
     positions = np.full(len(words), x)
-    assert table.encode(positions, Given(words)).tolist() == expected
+    assert table.sample(positions, Given(words)).tolist() == expected
 
 
 def test_everybody_is_drawn_by_their_own_row():
     table = Table.of([[WORD, 0, 0], [0, WORD, 0], [0, 0, WORD]])
     positions = np.array([2, 0, 1, 1, 2])
-    assert table.encode(positions, Given([0, 1, WORD - 1, 5, 7])).tolist() == [2, 0, 1, 1, 2]
+    assert table.sample(positions, Given([0, 1, WORD - 1, 5, 7])).tolist() == [2, 0, 1, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -68,36 +69,6 @@ def test_a_row_that_is_no_law_is_refused(rows, needle):
         Table.of(rows)
 
 
-def test_more_reports_than_positions_are_decoded_with_the_least_variance():
-    """Weighted least squares, solved here by normal equations; a report that nobody sends is 0."""
-    rows = [
-        [HALF, QUARTER, 0, EIGHTH, EIGHTH],
-        [EIGHTH, QUARTER, 0, HALF, EIGHTH],
-        [EIGHTH, QUARTER, 0, EIGHTH, HALF],
-    ]
-    table = Table.of(rows)
-    shares = np.array([[weight / WORD for weight in row] for row in rows])
-    sent = [0, 1, 3, 4]
-    weighted = shares[:, sent] / shares[:, sent].mean(axis=0)
-    expected = np.zeros((3, 5))
-    expected[:, sent] = np.linalg.solve(weighted @ shares[:, sent].T, weighted)
-    np.testing.assert_allclose(table.coefficients(np.eye(3)), expected, atol=1e-12)
-    prior = (0.5, 0.25, 0.25)
-    weighted = shares[:, sent] / (prior @ shares[:, sent])
-    spread = np.zeros((3, 5))
-    spread[:, sent] = np.linalg.solve(weighted @ shares[:, sent].T, weighted)
-    np.testing.assert_allclose(replace(table, prior=prior).coefficients(np.eye(3)), spread)
-    assert np.abs(spread - expected).max() > 0.01
-    totals = np.arange(10.0).reshape(5, 2)
-    np.testing.assert_allclose(table.cells(totals), expected @ totals, atol=1e-9)
-
-
-def test_positions_that_no_report_tells_apart_are_named():
-    alike = Table.of([[QUARTER, WORD - QUARTER], [HALF, HALF], [HALF, HALF]])
-    with pytest.raises(QueryError, match=r"does not determine the count of position [12];"):
-        alike.coefficients(np.eye(3))
-
-
 def test_whole_numbers_decide_where_floats_see_no_difference():
     """Ratios that differ by one part in 2^61, the larger one first, last and in between."""
     for larger in range(3):
@@ -105,3 +76,23 @@ def test_whole_numbers_decide_where_floats_see_no_difference():
         high = [EIGHTH + (y == larger) for y in range(3)]
         rows = [[*row, WORD - sum(row)] for row in (low, high)]
         assert Table.of(rows).distribution.ratio(0, 1) == Fraction(EIGHTH + 1, EIGHTH // 2)
+
+
+def test_every_weight_of_a_mixture_is_a_level_and_the_last_is_what_is_left():
+    shapes, tops = ((0, 1, 2), (2, 0, 0), (0, 0, 0)), (WORD >> 2, WORD >> 3, 1)
+    unit = Fraction(1, 3)
+    table = extremal_table(shapes, tops, unit)
+    one, other = (levels(top, fall_of(unit), 2) for top in tops[:2])
+    rows = [(one[0], other[2], 1), (one[1], other[0], 1), (one[2], other[0], 1)]
+    assert table.distribution.weights == tuple((*row, WORD - sum(row)) for row in rows)
+    assert table.distribution.kind == "extremal"
+
+
+def test_levels_of_a_mixture_leave_something_of_every_row():
+    half, unit = WORD >> 1, Fraction(50)
+    table = extremal_table(((0, 1), (0, 0)), (half, half - 1), unit)
+    assert table.distribution.weights[0] == (half, half - 1, 1)
+    with pytest.raises(InvalidSpecError, match=r"shapes add up to 2\^64 or more at position 0"):
+        extremal_table(((0, 1), (0, 0)), (half, half), unit)
+    with pytest.raises(InvalidSpecError, match="at position 1"):
+        extremal_table(((1, 0), (0, 0)), (half, half + 1), unit)

@@ -38,7 +38,7 @@ from metricldp import (
     Tree,
 )
 from metricldp.basics.errors import CertificateError
-from metricldp.mechanisms import Response, UnaryChannel
+from metricldp.mechanisms import UnaryChannel
 from metricldp.mechanisms import unary as unary_losses
 from metricldp.mechanisms.auto import choose
 from metricldp.mechanisms.base import Problem
@@ -61,14 +61,13 @@ def star(k, size=SIZE, epsilon=1):
 
 def plain(size, epsilon):
     """Optimised unary encoding as it was published: p = 1/2 and q = 1/(e^epsilon + 1)."""
-    return UnaryChannel(
-        size, (WORD // 2,) * size, (math.ceil(WORD / (math.exp(epsilon) + 1)),) * size
-    )
+    other = math.ceil(WORD / (math.exp(epsilon) + 1))
+    return UnaryChannel.of((WORD // 2,) * size, (other,) * size)
 
 
 def bits_of(channel):
     """Variance of all unbiased bits together, people spread evenly: what is minimised."""
-    other, own = channel.noise
+    other, own = channel.moments.noise
     return float((other + (own - other) / channel.size).sum())
 
 
@@ -90,7 +89,7 @@ def table_of(lengths, size):
 def unaries(draw, size=3):
     """Any bits at all."""
     pairs = [sorted(draw(st.sets(st.integers(1, 15), min_size=2, max_size=2))) for _ in range(size)]
-    return UnaryChannel(size, tuple(p << 60 for _, p in pairs), tuple(q << 60 for q, _ in pairs))
+    return UnaryChannel.of([p << 60 for _, p in pairs], [q << 60 for q, _ in pairs])
 
 
 # The law
@@ -102,7 +101,10 @@ def test_the_worst_ratio_is_a_one_here_and_a_zero_there(channel):
     for x, other in product(range(3), repeat=2):
         worst = Fraction(1)
         if x != other:
-            p, q = ([Fraction(n, WORD) for n in side] for side in (channel.own, channel.other))
+            p, q = (
+                [Fraction(n, WORD) for n in side]
+                for side in (channel.distribution.own, channel.distribution.other)
+            )
             for here, there in product((True, False), repeat=2):
                 mine = (p[x] if here else 1 - p[x]) * (q[other] if there else 1 - q[other])
                 hers = (q[x] if here else 1 - q[x]) * (p[other] if there else 1 - p[other])
@@ -122,7 +124,7 @@ def test_worst_ratios_multiply_along_paths(channel):
 
 def test_unary_bits_on_every_coin():
     """Planes for the columns of bits, then a word for everybody's own: the law of the code."""
-    channel = UnaryChannel(3, (3 << 62, 11 << 60, 3 << 62), (1 << 62, 1 << 61, 1 << 63))
+    channel = UnaryChannel.of((3 << 62, 11 << 60, 3 << 62), (1 << 62, 1 << 61, 1 << 63))
     for x in range(3):
         assert sampled_law(channel, x, EveryCoin(10, word=4)) == exact_law(channel, x)
 
@@ -134,7 +136,7 @@ def test_many_people_are_encoded_in_parts(monkeypatch):
     monkeypatch.setattr(unary, "_AT_ONCE", 3 * 64 * 5)
     check_sampler(channel, n=64 * 5 * 40 + 7)
     wide = build("unary", 20, star(3, 20))
-    sent = wide.encode(np.arange(20).repeat(50), Randomness.seeded(3))
+    sent = wide.sample(np.arange(20).repeat(50), Randomness.seeded(3))
     assert sent.shape == (1000, 3)
     assert not wide.field.invalid(sent).any()
 
@@ -142,7 +144,7 @@ def test_many_people_are_encoded_in_parts(monkeypatch):
 def test_a_persons_own_bit_is_drawn_to_the_last_unit():
     """Of words next to a threshold only the smaller one is below, and floats could not tell."""
     own = ((1 << 62) + 1, 3 << 62)
-    channel = UnaryChannel(2, own, (1 << 60, 1 << 60))
+    channel = UnaryChannel.of(own, (1 << 60, 1 << 60))
     people = np.array([0, 0, 1, 1, 0])
     drawn = [own[0] - 1, own[0], own[1] - 1, own[1], 0]
 
@@ -150,15 +152,15 @@ def test_a_persons_own_bit_is_drawn_to_the_last_unit():
         def words(self, count):
             return np.array(drawn if count == 5 else [WORD - 1] * count, dtype=np.uint64)
 
-    bits = np.unpackbits(channel.encode(people, Randomness()), axis=1, bitorder="little")
+    bits = np.unpackbits(channel.sample(people, Randomness()), axis=1, bitorder="little")
     assert bits[np.arange(5), people].tolist() == [1, 0, 1, 0, 1]
 
 
 class OwnBitBare(UnaryChannel):
     """The broken twin: a person's own bit is sent as it is."""
 
-    def encode(self, positions, randomness):
-        column = super().encode(positions, randomness)
+    def sample(self, positions, randomness):
+        column = super().sample(positions, randomness)
         column[np.arange(len(positions)), positions >> 3] |= (1 << (positions & 7)).astype(np.uint8)
         return column
 
@@ -166,8 +168,8 @@ class OwnBitBare(UnaryChannel):
 class NeighbourReused(UnaryChannel):
     """The broken twin: the first bit is sent twice."""
 
-    def encode(self, positions, randomness):
-        column = super().encode(positions, randomness)
+    def sample(self, positions, randomness):
+        column = super().sample(positions, randomness)
         return column & 0b11111101 | (column & 1) << 1
 
 
@@ -175,87 +177,7 @@ class NeighbourReused(UnaryChannel):
 def test_broken_samplers_are_rejected(twin):
     honest = build("unary", 3, star(1, 3))
     with pytest.raises(AssertionError):
-        check_sampler(twin(3, honest.own, honest.other))
-
-
-# Decoding, by enumeration
-
-
-SMALL = [
-    build("unary", 2, Uniform(Fraction(1, 2))),
-    build("unary", 3, star(1, 3)),
-    build("unary", 5, star(2, 5, 3)),
-    build("unary", 4, Line(Fraction(1))),
-    UnaryChannel(4, (9 << 60, 15 << 60, 3 << 61, 1 << 63), (1 << 60, 7 << 60, 5 << 60, 3 << 60)),
-]
-each_small = pytest.mark.parametrize("channel", SMALL, ids=lambda channel: str(channel.size))
-
-
-@each_small
-def test_frequencies_are_unbiased_with_their_exact_variance(channel):
-    size = channel.size
-    decoded = channel.values(channel.every_report(), channel.coefficients(np.eye(size)))
-    laws = np.array([[float(p) for p in exact_law(channel, x).values()] for x in range(size)])
-    np.testing.assert_allclose(decoded @ laws.T, np.eye(size), atol=1e-10)
-    variances = decoded**2 @ laws.T - np.eye(size)
-    np.testing.assert_allclose(channel.moment(np.eye(size)) - np.eye(size), variances, rtol=1e-9)
-    assert channel.mean_frequency_variance() == pytest.approx(variances.mean(), rel=1e-9)
-
-
-@each_small
-def test_covariances_by_enumeration(channel):
-    rng = np.random.default_rng(4)
-    f, g = rng.normal(size=(2, 6, channel.size))
-    reports = channel.every_report()
-    products = channel.values(reports, channel.coefficients(f))
-    products = products * channel.values(reports, channel.coefficients(g))
-    moment, decoder = channel.moments(f, g)
-    for x in range(channel.size):
-        law = np.array([float(p) for p in exact_law(channel, x).values()])
-        np.testing.assert_allclose(products @ law, moment[:, x], rtol=1e-9, atol=1e-9)
-        again = channel.values(reports, decoder) @ law
-        np.testing.assert_allclose(again, moment[:, x], rtol=1e-9, atol=1e-8)
-
-
-@each_small
-def test_the_level_costs_nothing_and_is_never_worse_than_none(channel):
-    """F = sum_k f(k) (b_k - q_k)/(p_k - q_k) is unbiased too, and pays for what is known."""
-    channel = replace(channel)  # nothing is kept from another test
-    rng = np.random.default_rng(7)
-    functions = np.concatenate(
-        [np.eye(channel.size), 1 - np.eye(channel.size), rng.normal(size=(20, channel.size))]
-    )
-    other, own = channel.noise
-    without = functions**2 @ other[:, None] + functions**2 * (own - other)
-    here = channel.moment(functions) - functions**2
-    assert (here.mean(axis=1) <= without.mean(axis=1) * (1 + 1e-12)).all()
-    best = functions @ channel._shares[:, None]
-    for step in (-0.01, 0.01):  # any other level costs more, people spread evenly
-        rest = functions - best - step
-        off = rest**2 @ other[:, None] + rest**2 * (own - other)
-        assert (here.mean(axis=1) < off.mean(axis=1)).all()
-    whole = np.ones((1, channel.size))
-    np.testing.assert_allclose(channel.moment(whole), 1, rtol=1e-12)
-    np.testing.assert_allclose(channel.coefficients(whole)[:, 1:], 0, atol=1e-12)
-    np.testing.assert_allclose(
-        channel.moment(1 - np.eye(channel.size)) - (1 - np.eye(channel.size)),
-        channel.moment(np.eye(channel.size)) - np.eye(channel.size),
-        rtol=1e-9,
-    )
-
-
-@each_small
-def test_cells_are_the_decoders_turned_round(channel):
-    coefficients = channel.coefficients(np.eye(channel.size))
-    totals = np.random.default_rng(2).normal(size=(channel.features, 3))
-    np.testing.assert_allclose(channel.cells(totals), coefficients @ totals, rtol=1e-9)
-
-
-def test_response_has_the_mean_variance_that_it_says():
-    for size in (2, 5, 30):
-        channel = Response.for_epsilon(size, Fraction(3, 2))
-        variances = channel.moment(np.eye(size)) - np.eye(size)
-        assert channel.mean_frequency_variance() == pytest.approx(variances.mean(), rel=1e-9)
+        check_sampler(twin(honest.distribution))
 
 
 # The optimum
@@ -286,16 +208,18 @@ def test_many_values_alike_are_optimised_unary_encoding(epsilon):
     """
     rare = 4 * math.exp(epsilon) / (math.exp(epsilon) - 1) ** 2
     published = plain(SIZE, epsilon)
-    assert published.noise[0][0] == pytest.approx(rare, rel=1e-12)
+    assert published.moments.noise[0][0] == pytest.approx(rare, rel=1e-12)
     many = build("unary", 100_000, Uniform(Fraction(str(epsilon))))
-    assert many.own[0] / WORD == pytest.approx(1 / 2, abs=2e-5)
-    assert many.other[0] / WORD == pytest.approx(1 / (math.exp(epsilon) + 1), abs=2e-5)
-    assert many.noise[0][0] == pytest.approx(rare, rel=1e-8)
+    assert many.distribution.own[0] / WORD == pytest.approx(1 / 2, abs=2e-5)
+    assert many.distribution.other[0] / WORD == pytest.approx(1 / (math.exp(epsilon) + 1), abs=2e-5)
+    assert many.moments.noise[0][0] == pytest.approx(rare, rel=1e-8)
     for size in (3, 10, 100, 1000):
         best = bits_of(build("unary", size, Uniform(Fraction(str(epsilon)))))
         assert best < bits_of(plain(size, epsilon)) < best * (1 + 1 / size)
     two = build("unary", 2, Uniform(Fraction(str(epsilon))))
-    assert (two.own[0] + two.other[0]) / WORD == pytest.approx(1, abs=1e-12)
+    assert (two.distribution.own[0] + two.distribution.other[0]) / WORD == pytest.approx(
+        1, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1, 4])
@@ -494,7 +418,7 @@ def test_very_small_and_very_large_distances(epsilon):
     ):
         channel = build("unary", 5, metric)
         assert all(pair.holds for pair in prove(channel, metric))
-        assert np.isfinite(channel.noise).all()
+        assert np.isfinite(channel.moments.noise).all()
 
 
 def test_a_line_of_many_values_is_refused():
@@ -542,7 +466,7 @@ def test_bits_that_tell_nothing_are_refused(pair):
 def test_bits_that_tell_very_much_are_still_bits():
     for pair in ((60.0, 0.1), (0.1, 60.0), (60.0, 60.0)):
         channel = UnaryChannel.for_losses([pair] * 2)
-        assert 0 < channel.other[0] < channel.own[0] < WORD
+        assert 0 < channel.distribution.other[0] < channel.distribution.own[0] < WORD
 
 
 @pytest.mark.parametrize("option", ["bits", "bit"])

@@ -175,7 +175,9 @@ def test_whole_groups_as_by_hand(mechanism):
 def test_chances_of_hio_are_those_of_its_integers():
     channel = of_both("hio").blocks["x+y"].channel
     columns = channel.every_report()
-    assert np.allclose(channel.log_chances(columns), JointChannel.log_chances(channel, columns))
+    assert np.allclose(
+        channel.log_likelihood(columns), JointChannel.log_likelihood(channel, columns)
+    )
 
 
 def test_distances_of_cells_are_those_of_their_group():
@@ -263,7 +265,7 @@ class Faulty(SingleView):
     """Devices that use an eighth of the epsilon that they state."""
 
     def simulate(self, states, randomness):
-        return self.channel.log_chances(channel_of(0.1).encode(states, randomness))
+        return self.channel.log_likelihood(channel_of(0.1).sample(states, randomness))
 
 
 def channel_of(epsilon):
@@ -303,8 +305,8 @@ def test_chances_that_reports_are_as_likely_as_they_say():
     for name in (*MECHANISMS, *OF_SHAPES):
         survey = Survey.design({"x": Integer(0, 11, epsilon=0.9, mechanism=name, per=1)})
         channel = survey.channels["x"]
-        column = channel.encode(np.arange(12), seeded(3))
-        logs = channel.log_chances(column)
+        column = channel.sample(np.arange(12), seeded(3))
+        logs = channel.log_likelihood(column)
         for row, x in itertools.product((0, 5, 11), range(12)):
             assert np.exp(logs[row, x]) == pytest.approx(
                 float(channel.probability(x, column[row])), rel=1e-9

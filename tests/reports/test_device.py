@@ -50,13 +50,13 @@ from metricldp.mechanisms import (
     ThresholdPaper,
     UnaryChannel,
 )
-from metricldp.mechanisms.geometric_noise import GeometricNoise
 from metricldp.mechanisms.registry import build
 from metricldp.mechanisms.sampling import FRACTION_BITS
 from metricldp.mechanisms.table import Table
 from metricldp.metrics import Line, Uniform
 from metricldp.reports import bytes as pack
 from metricldp.reports import columns as people
+from metricldp_core import distributions as core
 from metricldp_core.device import Device
 from metricldp_core.distributions import RandomizedResponse
 from metricldp_core.exact import WORD
@@ -90,36 +90,50 @@ def possible(law):
 
 
 NOISES = [
-    GeometricNoise(zero=3 << 62, digits=(1 << 62,), block=1 << 63),
-    GeometricNoise(zero=1 << 62, digits=(1 << 63, 3 << 62), block=1 << 63),
-    GeometricNoise(zero=1 << 62, digits=(), block=3 << 62),
+    core.Geometric(4, zero=3 << 62, digits=(1 << 62,), block=1 << 63),
+    core.Geometric(4, zero=1 << 62, digits=(1 << 63, 3 << 62), block=1 << 63),
+    core.Geometric(4, zero=1 << 62, digits=(), block=3 << 62),
 ]
+
+
+def threshold(size, flip, kind=Threshold):
+    return kind(core.Threshold(size, (flip,) * (size - 1 + kind.extra_bits)))
+
+
+def response(size, keep):
+    return Response(core.RandomizedResponse(size, keep))
+
+
+def rows_of(kind, *rows):
+    """A matrix of two positions: entries, low end and noise of each row."""
+    return kind(core.Matrix(2, tuple(core.Row(*row) for row in rows)))
+
+
+def noise(which, size):
+    return replace(NOISES[which], size=size)
+
+
 COARSE = {
-    "threshold": [Threshold(2, 11 << 60), Threshold(3, 5 << 60)],
-    "threshold-paper": [ThresholdPaper(2, 11 << 60), ThresholdPaper(3, 5 << 60)],
-    "threshold-dummy": [ThresholdDummy(2, 5 << 60), ThresholdDummy(3, 3 << 61)],
-    "randomized-response": [Response(2, 11 << 60), Response(5, 11 << 60)],
+    "threshold": [threshold(2, 11 << 60), threshold(3, 5 << 60)],
+    "threshold-paper": [threshold(size, 5 << 60, ThresholdPaper) for size in (2, 3)],
+    "threshold-dummy": [threshold(size, 3 << 61, ThresholdDummy) for size in (2, 3)],
+    "randomized-response": [response(2, 11 << 60), response(5, 11 << 60)],
     "unary": [
-        UnaryChannel(2, (11 << 60, 3 << 62), (5 << 60, 1 << 62)),
-        UnaryChannel(2, (7 << 60,) * 2, (3 << 61, 1 << 60)),
+        UnaryChannel.of((11 << 60, 3 << 62), (5 << 60, 1 << 62)),
+        UnaryChannel.of((7 << 60,) * 2, (3 << 61, 1 << 60)),
     ],
-    "geometric": [Geometric(size, 1.0, noise) for noise in NOISES for size in (2, 3, 4)],
+    "geometric": [Geometric(noise(which, size)) for which in range(3) for size in (2, 3, 4)],
     "matrix": [
-        MatrixChannel(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),)),
-        MatrixChannel(
-            2,
-            np.array([[1, 0], [0, 2]]),
-            np.array([0, 0]),
-            (Geometric(2, 1.0, NOISES[2]), Geometric(3, 1.0, NOISES[0])),
-        ),
+        rows_of(MatrixChannel, ((1, 0), -1, NOISES[0])),
+        rows_of(MatrixChannel, ((1, 0), 0, noise(2, 2)), ((0, 2), 0, noise(0, 3))),
     ],
-    "unary-symmetric": [UnarySymmetric(2, (11 << 60,) * 2, (5 << 60,) * 2)],
-    "unary-optimised": [UnaryOptimised(2, (1 << 63,) * 2, (3 << 60,) * 2)],
+    "unary-symmetric": [UnarySymmetric.of((11 << 60,) * 2, (5 << 60,) * 2)],
+    "unary-optimised": [UnaryOptimised.of((1 << 63,) * 2, (3 << 60,) * 2)],
     "histogram-sum": [
-        HistogramSum(2, np.eye(2, dtype=int), np.array([0, 0]), (Geometric(2, 1.0, noise),) * 2)
-        for noise in NOISES
+        rows_of(HistogramSum, ((1, 0), 0, noise(which, 2)), ((0, 1), 0, noise(which, 2)))
+        for which in range(3)
     ],
-    "histogram-threshold": [HistogramThreshold(2, (9 << 60,) * 2, (5 << 60,) * 2)],
+    "histogram-threshold": [HistogramThreshold.of((9 << 60,) * 2, (5 << 60,) * 2)],
     "local-hashing": [LocalHashing(2, 2, 11 << 60)],
     "hadamard": [Hadamard(2, 11 << 60), Hadamard(3, 13 << 60), Hadamard(5, 9 << 60)],
     "subset": [SubsetSelection(3, 1, 11 << 60), SubsetSelection(3, 2, 9 << 60)],
@@ -129,7 +143,7 @@ COARSE = {
     "haar": [Haar(2, 11 << 60), Haar(3, 11 << 60)],
     "square-wave": [SquareWave.of([[7 << 60] * 2 + [2 << 60], [2 << 60] + [7 << 60] * 2])],
     "condensed": [Table.of([[11 << 60, 5 << 60], [3 << 60, 13 << 60]])],
-    "prefix": [Prefix(2, np.array([[1, 0]]), np.array([-1]), (Geometric(4, 1.0, NOISES[0]),))],
+    "prefix": [rows_of(Prefix, ((1, 0), -1, NOISES[0]))],
 }
 """Channels whose integers have four binary digits, of geometric noise two: these decide."""
 
@@ -161,7 +175,7 @@ def test_draws_of_all_words_have_the_probabilities_of_the_channel(name):
 )
 def test_what_is_rounded_at_random_has_the_law_of_both_steps(attribute, value):
     size = attribute.size
-    channel = Threshold(3, 5 << 60) if size == 3 else Response(2, 11 << 60)
+    channel = threshold(3, 5 << 60) if size == 3 else response(2, 11 << 60)
     (field,) = Survey.design({"v": attribute}).client_manifest.fields
     field = replace(field, distribution=channel.distribution)
     position = field.domains[0].position(value)
@@ -177,7 +191,7 @@ def test_bits_of_two_attributes_are_flipped_by_different_words():
     survey = Survey.design(
         {n: Integer(0, 1, epsilon=1, mechanism="threshold", per=1) for n in names}
     )
-    coarse = Threshold(2, 5 << 60).distribution
+    coarse = threshold(2, 5 << 60).distribution
     fields = (replace(field, distribution=coarse) for field in survey.client_manifest.fields)
     device = Device(Manifest(tuple(fields)))
     law, _ = law_of(lambda words: device.randomize([1, 1], words)[HEADER_BYTES])
@@ -190,19 +204,19 @@ def test_bits_of_two_attributes_are_flipped_by_different_words():
 
 def flips_less(position, words):
     """Flips 20 % less often."""
-    return Threshold(3, 4 << 60).distribution.draw(position, words)
+    return threshold(3, 4 << 60).distribution.draw(position, words)
 
 
 def word_reused(position, words):
     """Bits 0 and 1 are flipped by the same word."""
-    drawn = Threshold(3, 5 << 60).distribution.draw(position, words)
+    drawn = threshold(3, 5 << 60).distribution.draw(position, words)
     truth = 0b11 & ~((1 << position) - 1)
     first = (drawn ^ truth) & 1
     return drawn & ~2 | (truth & 2) ^ first << 1
 
 
 def last_bit_as_it_is(position, words):
-    drawn = Threshold(3, 5 << 60).distribution.draw(position, words)
+    drawn = threshold(3, 5 << 60).distribution.draw(position, words)
     return drawn & ~2 | (2 if position < 2 else 0)
 
 
@@ -214,16 +228,16 @@ def moves_nowhere(position, words):
 
 def sign_of_digit(position, words):
     """The sign follows from a word that was used before."""
-    noise = abs(Geometric(4, 1.0, NOISES[0]).distribution.noise(words))
-    return min(max(position + (-noise if noise & 1 else noise), 0), 3)
+    drawn = abs(NOISES[0].noise(words))
+    return min(max(position + (-drawn if drawn & 1 else drawn), 0), 3)
 
 
 WRONG = [
-    (flips_less, Threshold(3, 5 << 60)),
-    (word_reused, Threshold(3, 5 << 60)),
-    (last_bit_as_it_is, Threshold(3, 5 << 60)),
-    (moves_nowhere, Response(3, 11 << 60)),
-    (sign_of_digit, Geometric(4, 1.0, NOISES[0])),
+    (flips_less, threshold(3, 5 << 60)),
+    (word_reused, threshold(3, 5 << 60)),
+    (last_bit_as_it_is, threshold(3, 5 << 60)),
+    (moves_nowhere, response(3, 11 << 60)),
+    (sign_of_digit, Geometric(NOISES[0])),
 ]
 
 

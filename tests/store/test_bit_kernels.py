@@ -59,7 +59,7 @@ def test_histograms_of_integers(sizes, n, seed):
     rng = np.random.default_rng(seed)
     attributes = (Integer(0, size - 1, epsilon=1, mechanism="geometric", per=1) for size in sizes)
     survey = Survey.design({f"x{k}": attribute for k, attribute in enumerate(attributes)})
-    shape = [channel.features for channel in survey.channels.values()]
+    shape = [channel.moments.feature_count for channel in survey.channels.values()]
     columns = {
         name: rng.integers(0, size, n).astype(np.min_scalar_type(size - 1))
         for name, size in zip(survey.channels, shape, strict=True)

@@ -133,7 +133,7 @@ def test_a_table_of_bits_and_integers_is_the_sum_of_feature_products():
     table = build(batches, survey.channels)
     assert isinstance(table, Table)
     (batch,) = batches
-    parts = [survey.channels[k].expand(batch[k]).astype(np.int64) for k in "abc"]
+    parts = [survey.channels[k].features(batch[k]).astype(np.int64) for k in "abc"]
     assert (table.sums == np.einsum("na,nb,nc->abc", *parts)).all()
 
 

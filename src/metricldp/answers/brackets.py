@@ -156,7 +156,7 @@ class Bracket:
         tabled, blocks = self.planner.survey.tabled, self.planner.survey.blocks
         if not self.n or not self.names:
             return False
-        if not all(name in tabled and tabled[name].linear for name in self.names):
+        if not all(name in tabled and tabled[name].moments.is_linear for name in self.names):
             return False
         if any(tabled[name].size > _MOST_AS_ONE for name in self.names if name in blocks):
             return False

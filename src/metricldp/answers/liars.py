@@ -44,9 +44,11 @@ def _of(survey: Agreement, name: str, functions: Functions) -> Ends:
     if name in survey.blocks:
         block = survey.blocks[name]
         sizes = zip(block.names, block.sizes, strict=True)
-        return block.channel.ends([functions.get(n, np.ones(size))[None] for n, size in sizes])
+        return block.channel.output_range(
+            [functions.get(n, np.ones(size))[None] for n, size in sizes]
+        )
     channel = survey.channels[name]
-    return channel.ends(functions.get(name, np.ones(channel.size)))
+    return channel.moments.output_range(functions.get(name, np.ones(channel.size)))
 
 
 def _times(one: Ends, other: Ends) -> Ends:

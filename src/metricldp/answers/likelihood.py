@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.mechanisms import Floats, IntegerChannel
-from metricldp.mechanisms.channel import ranges_gram
+from metricldp.mechanisms.moments import ranges_gram
 
 Shares = npt.NDArray[Any]
 """How people are spread over the cells: an axis for each channel, in sum 1."""
@@ -126,7 +126,7 @@ class Tabled(Reports):
         channels = [self.channels[d] for d in self._order]
         dense = (channel.outputs * channel.size <= _MOST_DENSE for channel in channels)
         return [
-            channel.chances.astype(self._kind) if small else channel
+            channel.moments.probabilities.T.astype(self._kind) if small else channel
             for channel, small in zip(channels, dense, strict=True)
         ]
 
@@ -178,7 +178,7 @@ class Tabled(Reports):
         weights = self._over_ranges(later - earlier)
         decoder = weights
         for d, channel in enumerate(self.channels):
-            decoder = np.moveaxis(channel.coefficients(np.moveaxis(decoder, d, -1)), -1, d)
+            decoder = np.moveaxis(channel.moments.coefficients(np.moveaxis(decoder, d, -1)), -1, d)
         mean = float((self.counts * decoder).sum()) / self.n
         square = float((self.counts * decoder * decoder).sum()) / self.n
         known = float((weights * (later + earlier)).sum())
@@ -221,11 +221,11 @@ def _moved(values: Shares, law: Shares, axis: int) -> Shares:
 
 
 def _spread(values: Shares, channel: IntegerChannel, axis: int) -> Shares:
-    return np.moveaxis(channel.spread(np.moveaxis(values, axis, -1)), -1, axis)
+    return np.moveaxis(channel.moments.spread(np.moveaxis(values, axis, -1)), -1, axis)
 
 
 def _mean(values: Shares, channel: IntegerChannel, axis: int) -> Shares:
-    return np.moveaxis(channel.mean(np.moveaxis(values, axis, -1)), -1, axis)
+    return np.moveaxis(channel.moments.mean(np.moveaxis(values, axis, -1)), -1, axis)
 
 
 def coins_of(counts: npt.NDArray[Any]) -> np.random.Generator:

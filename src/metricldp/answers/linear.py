@@ -52,12 +52,15 @@ class Profile:
     @property
     def linear(self) -> bool:
         """Whether the values of all functions follow from the frequencies."""
-        return self.survey.channels[self.attribute].linear
+        return self.survey.channels[self.attribute].moments.is_linear
 
     @cached_property
     def frequencies(self) -> Floats:
         """The estimated count of the group at each position."""
-        return self.survey.channels[self.attribute].cells(self.sums["value"][0]) * self.inside
+        return (
+            self.survey.channels[self.attribute].moments.frequencies(self.sums["value"][0])
+            * self.inside
+        )
 
     def answers(self, functions: Floats, words: Sequence[str]) -> list[Estimate]:
         """The sum of each function (k, size) over the group."""

@@ -57,9 +57,9 @@ class Axis:
         """P(report | x) of every report up to a factor of its own, (reports, positions)."""
         if isinstance(self.channel, JointChannel):
             parts = {part: batch[column] for part, column in self.columns.items()}
-            logs = self.channel.log_chances(parts).reshape(-1, self.size)
+            logs = self.channel.log_likelihood(parts).reshape(-1, self.size)
         else:
-            logs = self.channel.log_chances(batch[self.name])
+            logs = self.channel.log_likelihood(batch[self.name])
         return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)), dtype=np.float32)
 
 
@@ -93,7 +93,7 @@ def axes_of(survey: Agreement, attributes: object) -> tuple[Axis, ...]:
     ]
     for name, block in survey.blocks.items():
         if wanted & set(block.names):
-            if not block.channel.has_chances:
+            if not block.channel.has_likelihood:
                 raise QueryError(
                     f"{', '.join(block.names)} are randomized jointly by {block.mechanism.name}, "
                     "which has no likelihood; query the tally"

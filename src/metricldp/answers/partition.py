@@ -203,5 +203,5 @@ def _variance(
             squares *= square(block, frozenset(those))
             left -= those
     for name in left:
-        squares *= apart.channels[name].mean_square(_gram(apart, name))
+        squares *= apart.channels[name].moments.mean_square(_gram(apart, name))
     return squares - known

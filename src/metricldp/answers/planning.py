@@ -17,8 +17,7 @@ from metricldp.answers.answer import Estimate
 from metricldp.answers.estimate import POPULATION, drawn, kept_between
 from metricldp.answers.knots import hats, level_sets
 from metricldp.answers.softening import Axis, along, outer, soften
-from metricldp.mechanisms import Channel, Floats
-from metricldp.mechanisms.features import IntegerChannel
+from metricldp.mechanisms import Channel, Floats, IntegerChannel
 from metricldp.store.cubes import Table
 
 _AROUND = {
@@ -80,8 +79,10 @@ class Part:
     def seconds(self, decoders: Floats, basis: Floats) -> Floats:
         """E[Phi_k Phi_l] of all pairs of knots, mean over people as planned."""
         if isinstance(self.channel, IntegerChannel):
-            return np.asarray((decoders * self.channel.spread(self.shares)) @ decoders.T)
-        return np.asarray(self.channel.moment(basis[:, None], basis[None]) @ self.shares)
+            return np.asarray((decoders * self.channel.moments.spread(self.shares)) @ decoders.T)
+        return np.asarray(
+            self.channel.moments.second_moment(basis[:, None], basis[None]) @ self.shares
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +192,7 @@ class _Grid:
         knots = [part.knots(sign, width, around, exact) for part in parts]
         bases = [basis for basis, _ in knots]
         pairs = list(zip(parts, bases, strict=True))
-        decoders = [part.channel.coefficients(basis) for part, basis in pairs]
+        decoders = [part.channel.moments.coefficients(basis) for part, basis in pairs]
         axes = [
             Axis(basis @ part.shares, part.seconds(decoder, basis), (basis * part.shares) @ basis.T)
             for (part, basis), decoder in zip(pairs, decoders, strict=True)
@@ -223,8 +224,8 @@ def above(parts: Sequence[Part], sign: int, n: int, z: float, drawn: bool) -> So
     hidden = jump**2
     if len(parts) == 1:
         channel = parts[0].channel
-        jump = float(channel.jump(function[None])[0])
-        hidden = float(channel.hidden(apart[None])[0])
+        jump = float(channel.moments.skewness(function[None])[0])
+        hidden = float(channel.moments.unseen_variance(apart[None])[0])
     shares = outer([part.shares for part in parts])
     mean, moment = (float((shares * part).sum()) for part in (function, second))
     spread = max(0.0, moment - mean**2)
@@ -241,14 +242,14 @@ def _second(parts: Sequence[Part], bases: Sequence[Floats], u: Floats) -> Floats
     first, *others = parts
     lines = u.reshape(len(u), -1).T @ bases[0]
     if not others:
-        return np.asarray(first.channel.moment(lines)[0])
+        return np.asarray(first.channel.moments.second_moment(lines)[0])
     count = len(lines)
     found = np.empty((count, count, first.channel.size))
     for row in range(count):
-        found[row] = first.channel.moment(lines[row : row + 1], lines)
+        found[row] = first.channel.moments.second_moment(lines[row : row + 1], lines)
     for part, basis in zip(others, bases[1:], strict=True):
         c, m = basis.shape
-        pairs = part.channel.moment(basis[:, None], basis[None]).reshape(c * c, m)
+        pairs = part.channel.moments.second_moment(basis[:, None], basis[None]).reshape(c * c, m)
         rest = found.shape[0] // c
         # (c, rest, c, rest, x...) -> (rest, rest, x..., m)
         split = found.reshape(c, rest, c, rest, -1).transpose(1, 3, 4, 0, 2)
@@ -261,17 +262,25 @@ def _valued(
     parts: Sequence[Part], decoders: Sequence[Floats], u: Floats
 ) -> tuple[Floats | None, float]:
     """U at every report, where they are counted; and the largest |U|, or a bound of it."""
-    counted = all(part.channel.cumulates for part in parts)
+    counted = all(isinstance(part.channel, IntegerChannel) for part in parts)
     if math.prod(decoder.shape[1] for decoder in decoders) <= _MOST_REPORTS:
         values = along(u, [decoder.T for decoder in decoders])
         most = np.abs(values)
         for part in parts:
             channel = part.channel
-            most = most.max(axis=0) if channel.cumulates else channel.largest * most.sum(axis=0)
+            most = (
+                most.max(axis=0)
+                if isinstance(channel, IntegerChannel)
+                else channel.largest * most.sum(axis=0)
+            )
         return (values if counted else None), float(most)
     most = np.abs(u)
     for part, decoder in zip(parts, decoders, strict=True):
         size, channel = np.abs(decoder), part.channel
-        each = size.max(axis=1) if channel.cumulates else channel.largest * size.sum(axis=1)
+        each = (
+            size.max(axis=1)
+            if isinstance(channel, IntegerChannel)
+            else channel.largest * size.sum(axis=1)
+        )
         most = np.tensordot(each, most, axes=(0, 0))
     return None, float(most)

@@ -90,17 +90,22 @@ def predicted_total(
             reading = read_block(joint, *({attribute: row} for row in rows))
             second, square = second + reading.summed(1), square + reading.summed(2)
     else:
-        if not survey.attributes[attribute].rounded_at_random and survey.channels[attribute].linear:
+        if (
+            not survey.attributes[attribute].rounded_at_random
+            and survey.channels[attribute].moments.is_linear
+        ):
             blocks = [root_of(workload.gram())]
         for rows in blocks:
             ((seconds, squares),) = read_one(survey, attribute, rows).pairs()
             second, square = second + seconds.sum(axis=0), square + squares.sum(axis=0)
     others = [c for name, c in survey.channels.items() if name != attribute]
     for channel in others:
-        if not channel.free_when_whole:
-            second = second * float(channel.moment(np.ones(channel.size))[0])
+        if not channel.moments.knows_total:
+            second = second * float(channel.moments.second_moment(np.ones(channel.size))[0])
     if survey.attributes[attribute].optional is not None:
-        no, yes = survey.channels[response_of(attribute)].moment(YES.inside.astype(np.float64))
+        no, yes = survey.channels[response_of(attribute)].moments.second_moment(
+            YES.inside.astype(np.float64)
+        )
         if worst:  # wherever people are, and whether they answer or not
             return n * max(0.0, float((yes * second - square).max()), float((no * second).max()))
         second = yes * second
@@ -127,7 +132,7 @@ def _weight_pair(
     square = float((values**2).mean())
     if described.is_public:
         return square, square
-    low, high = survey.channels[name].moment(described.ends)
+    low, high = survey.channels[name].moments.second_moment(described.ends)
     share = (values.mean() - described.low) / (described.high - described.low)
     return float(low + (high - low) * share), square
 

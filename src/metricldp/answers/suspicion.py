@@ -26,6 +26,7 @@ from metricldp.basics.errors import QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import counted, shown, table
 from metricldp.mechanisms import Channel, Floats, IntegerChannel
+from metricldp.mechanisms.moments import Independent
 from metricldp.store.base import Store
 
 _MOST_FITTED = 1 << 21
@@ -112,15 +113,15 @@ def _tested(store: Store, name: str, channel: Channel) -> Iterator[AttributeFit]
     if isinstance(channel, IntegerChannel):
         seen = store.table_of((name,)).sums
         yield _of_integers(name, channel, np.asarray(seen, dtype=np.float64))
-    elif (chances := channel.bit_chances()) is not None:
-        yield _of_bits(store, name, channel, chances)
+    elif isinstance(channel.moments, Independent) and channel.is_bits:
+        yield _of_bits(store, name, channel, (1 + channel.moments.means) / 2)
 
 
 def _of_integers(name: str, channel: IntegerChannel, seen: Floats) -> AttributeFit:
     outputs, size = channel.outputs, channel.size
     if outputs * size > 16 * _MOST_FITTED:
         return AttributeFit(name, 1.0, "too many values for a test")
-    chances = channel.chances
+    chances = channel.moments.probabilities.T
     singles, prefixes = chances, np.cumsum(chances, axis=0)[:-1]
     events = np.concatenate([singles, prefixes])
     counts = np.concatenate([seen, np.cumsum(seen)[:-1]])
@@ -148,7 +149,9 @@ def _of_bits(store: Store, name: str, channel: Channel, chances: Floats) -> Attr
     for batch in store.batches([name]):
         column = batch[name]
         for start in range(0, len(column), _AT_ONCE):
-            signs = channel.expand(column[start : start + _AT_ONCE])[:, int(channel.constant) :]
+            signs = channel.features(column[start : start + _AT_ONCE])[
+                :, int(channel.moments.has_constant) :
+            ]
             ones = (signs > 0).astype(np.float32)
             both += ones.T @ ones
     single = np.diag(both)

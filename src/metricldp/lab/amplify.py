@@ -246,14 +246,14 @@ def _chances(name: str, channel: Channel) -> Floats:
     if isinstance(channel, IntegerChannel):
         if channel.outputs * channel.size > _MOST_ENTRIES:
             raise QueryError(f"{name} has too many values for a table; use coarser ones")
-        return channel.chances
+        return channel.moments.probabilities.T
     if channel.bits > _MOST_BITS:
         raise QueryError(
             f"a report of {name} has {channel.bits} bits, too many to list all reports; use a "
             "mechanism that sends one integer, such as geometric, additive, tight-constraints "
             "or randomized-response"
         )
-    return np.exp(channel.log_chances(channel.every_report()))
+    return np.exp(channel.log_likelihood(channel.every_report()))
 
 
 def _at(part: Floats, place: float) -> Floats:

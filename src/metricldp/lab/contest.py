@@ -262,13 +262,16 @@ class Entry:
 
         That is the sum over people of E[F^2] - f^2. Of a block E[F^2] is a sum of products itself.
         """
-        alone = {name: c.moment(asked.functions[name]) for name, c in self._channels(asked)}
+        alone = {
+            name: c.moments.second_moment(asked.functions[name])
+            for name, c in self._channels(asked)
+        }
         sums: list[tuple[Floats | float, dict[str, Floats]]] = [(1.0, alone)]
         for names, channel, functions in self._blocks(asked):
             sums = [
                 (scale * term.scale, factors | dict(zip(names, term.factors or (), strict=False)))
                 for scale, factors in sums
-                for term in channel.moment(functions)
+                for term in channel.second_moment(functions)
             ]
         seconds = sum(scale * asked.over(crowd, factors) for scale, factors in sums)
         return np.asarray(seconds - asked.over(crowd))
@@ -296,7 +299,7 @@ class Entry:
         From sums of features for one attribute, from products of decoders for several.
         """
         decoders = {
-            name: c.coefficients(asked.functions[name]) for name, c in self._channels(asked)
+            name: c.moments.coefficients(asked.functions[name]) for name, c in self._channels(asked)
         }
         blocks = list(self._blocks(asked))
         if len(decoders) == 1 and not blocks:
@@ -311,7 +314,7 @@ class Entry:
                 column = self._column(crowd, name, times, randomness)
                 product = product * self.survey.channels[name].values(column, decoder)
             for names, channel, functions in blocks:
-                columns = channel.encode([crowd.positions[name] for name in names], randomness)
+                columns = channel.sample([crowd.positions[name] for name in names], randomness)
                 product = product * channel.decoded(functions, columns)
             found[part] = np.asarray(product).reshape(-1, times, crowd.n).sum(axis=2).T
         return found
@@ -319,7 +322,7 @@ class Entry:
     def totals(self, crowd: Crowd, name: str, repetitions: int, randomness: Randomness) -> Floats:
         """Sums of features of one attribute over the people, (features, repetitions)."""
         channel = self.survey.channels[name]
-        found = np.empty((channel.features, repetitions))
+        found = np.empty((channel.moments.feature_count, repetitions))
         for part in _parts(crowd.n, repetitions):
             times = part.stop - part.start
             codes = np.repeat(np.arange(times), crowd.n)
@@ -331,7 +334,7 @@ class Entry:
         self, crowd: Crowd, name: str, times: int, randomness: Randomness
     ) -> npt.NDArray[Any]:
         positions = np.tile(crowd.positions[name], times)
-        return self.survey.channels[name].encode(positions, randomness)
+        return self.survey.channels[name].sample(positions, randomness)
 
 
 def _parts(people: int, repetitions: int) -> Iterator[slice]:

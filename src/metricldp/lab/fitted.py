@@ -148,11 +148,11 @@ def refitted(
     found = []
     for _ in range(repetitions):
         columns = {
-            name: channel.encode(crowd.positions[name], randomness)
+            name: channel.sample(crowd.positions[name], randomness)
             for name, channel in survey.channels.items()
         }
         for block in survey.blocks.values():
-            drawn = block.channel.encode(
+            drawn = block.channel.sample(
                 [crowd.positions[name] for name in block.names], randomness
             )
             columns |= {block.columns[part]: column for part, column in drawn.items()}
@@ -173,8 +173,10 @@ def post_processed(
     if channel.size > _MOST:
         return
     person = np.eye(channel.size)
-    found = (channel.coefficients(person) @ own.totals(crowd, name, repetitions, randomness)).T
-    added = channel.moment(person) - person
+    found = (
+        channel.moments.coefficients(person) @ own.totals(crowd, name, repetitions, randomness)
+    ).T
+    added = channel.moments.second_moment(person) - person
     with_it = float(added.diagonal().mean())
     without = float(added[person == 0].mean())
     deviation = math.sqrt(crowd.n * max(without, _NEARLY_NONE))

@@ -216,7 +216,7 @@ def _of_block(survey: Agreement, block: Block, workload: Any, prior: Any, n: int
         own.name,
         asked,
         n,
-        math.sqrt(n * questions.variance(channel.one.mean_square(questions.gram))),
+        math.sqrt(n * questions.variance(channel.one.moments.mean_square(questions.gram))),
         math.sqrt(n * max(0.0, questions.variance(least.total))),
         least.exact,
     )

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from metricldp.mechanisms.channel import LARGEST_EPSILON, Channel, Cut, Floats, Integers, Levels
-from metricldp.mechanisms.features import BitChannel, IntegerChannel, NumberChannel
+from metricldp.mechanisms.channel import (
+    LARGEST_EPSILON,
+    BitChannel,
+    Channel,
+    CoreChannel,
+    IntegerChannel,
+    Integers,
+    Levels,
+    NumberChannel,
+)
 from metricldp.mechanisms.fields import Bits, Clear, Column, Field, Number, Struct
 from metricldp.mechanisms.geometric import Geometric
 from metricldp.mechanisms.matrix_channel import MatrixChannel
+from metricldp.mechanisms.moments import Floats, Independent, Moments, OneHot
 from metricldp.mechanisms.randomized_response import Response, keep_for
-from metricldp.mechanisms.threshold import Threshold
-from metricldp.mechanisms.threshold_paper import ThresholdDummy, ThresholdPaper
+from metricldp.mechanisms.threshold import Threshold, ThresholdDummy, ThresholdPaper
 from metricldp.mechanisms.unary_channel import UnaryChannel
 
 __all__ = [
@@ -19,16 +27,19 @@ __all__ = [
     "Channel",
     "Clear",
     "Column",
-    "Cut",
+    "CoreChannel",
     "Field",
     "Floats",
     "Geometric",
+    "Independent",
     "IntegerChannel",
     "Integers",
     "Levels",
     "MatrixChannel",
+    "Moments",
     "Number",
     "NumberChannel",
+    "OneHot",
     "Response",
     "Struct",
     "Threshold",

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.mechanisms import shapes
-from metricldp.mechanisms.channel import Floats
+from metricldp.mechanisms.moments import Floats
 
 Depths = npt.NDArray[np.int64]
 ROUNDS = 500

@@ -115,12 +115,12 @@ def mean_variance(
 ) -> float:
     """What one person adds to the variance of a question, mean over all of them and all people."""
     if workload == "ranges" and prior is None:
-        return channel.mean_range_variance()
+        return channel.moments.mean_range_variance()
     if workload == "values" and prior is None:
-        return channel.mean_frequency_variance()
+        return channel.moments.mean_frequency_variance()
     asked = workload_of(workload, channel.size)
     spread = None if prior is None else np.array(prior)
-    return variance_of(channel.mean_square(asked.gram(), spread), asked, spread)
+    return variance_of(channel.moments.mean_square(asked.gram(), spread), asked, spread)
 
 
 def variance_of(squares: float, workload: Workload, prior: Floats | None) -> float:

@@ -127,4 +127,4 @@ def _is_round(width: Fraction) -> bool:
 def _estimation(mechanism: str, bins: int, step: Fraction) -> float:
     epsilon = min(step, LARGEST_EPSILON)
     built = (channel.for_epsilon(bins, epsilon) for channel in _CHANNELS[mechanism])
-    return min(channel.mean_range_variance() for channel in built)
+    return min(channel.moments.mean_range_variance() for channel in built)

@@ -1,12 +1,7 @@
-"""What a channel is; the shapes of report that channels share are in `kinds.py`.
+"""Channels: from a private position to a report, and from reports to features.
 
-A channel blurs one attribute. Positions count from 0 to size - 1. Of every report the collector
-reads a few integer features, and every unbiased decoder is a weighted sum of them:
-
-    F(report) = sum_j coefficients(f)[j] * feature_j(report),   E[F(report) | x] = f(x).
-
-So anything a survey can answer is a weighted sum of products of features, one factor per
-attribute, and sums of features are all that a collector ever has to keep.
+A channel randomizes one attribute, or the cells of several. Positions count from 0 to size - 1. Its
+output distribution belongs to the trusted core, and its moments are all that estimation needs.
 """
 
 from __future__ import annotations
@@ -15,26 +10,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.numbers import root_of
-from metricldp.mechanisms.fields import Column, Field
+from metricldp.mechanisms.exact_probability import exact_probability
+from metricldp.mechanisms.fields import Bits, Column, Field, Number
+from metricldp.mechanisms.moments import Floats, Moments, OneHot
 from metricldp.mechanisms.randomness import Randomness
-from metricldp_core.distributions import Distribution
+from metricldp_core.distributions import Distribution, OneInteger
 from metricldp_core.exact import log_of
 
-Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer[Any]]
 
 LARGEST_EPSILON = Fraction(64)
-"""Beyond this no 64-bit coin could be flipped more rarely; what is kept is then stronger."""
+"""With a larger epsilon, 64-bit probabilities give a stronger guarantee than was asked for."""
 _CHUNK = 1 << 20
-"""Features written out at a time, so that they stay in the cache."""
-FAINT = 1e-12
-"""Variances below this share of the largest are rounding."""
+"""Features computed at a time, so that they stay in the cache."""
 _MOST_READ = 10
 """Up to so many features of a report are read as one small integer."""
 _MOST_SELECTED = 24
@@ -43,56 +37,51 @@ _MOST_SELECTED = 24
 
 @dataclass(frozen=True)
 class Levels:
-    """Decoders that tell few reports apart: a small code per report, and their values at each."""
+    """Estimators that depend on a small code of each report, and their values at each code."""
 
     table: Floats
-    """The value of each decoder at each code, (k, codes)."""
+    """The value of each estimator at each code, (k, codes)."""
     codes: Callable[[Column], Integers]
     """The code of each report of a column."""
 
 
-class Cut(NamedTuple):
-    """The decoder of a range as F = constant + weight g, with E[F^2 | x] = f(x) + noise for all x.
-
-    The digit g is the sign of one bit, or half the difference of the signs of two: -1, 0 or 1.
-    """
-
-    first: int
-    second: int | None
-    constant: float
-    weight: float
-    noise: float
-
-
 class Channel(ABC):
-    """One attribute's way from a private position to a report and back to unbiased answers."""
+    """The way of one attribute from private positions to reports and their features."""
 
     mechanism: ClassVar[str]
     size: int
-    """How many positions the private value can take."""
-    cumulates: ClassVar[bool] = False
-    """Whether a report is one value, feature j says whether it is j, and prefix sums make sense."""
+    """The number of positions."""
     is_bits: ClassVar[bool] = False
     """Whether features are the signs of the report's bits, to be read from bit columns."""
-    constant: ClassVar[bool] = False
-    """Whether feature 0 is the known constant 1."""
     two_values: ClassVar[tuple[int, int] | None] = None
-    """What every other feature is, the lower one first, where there are just two such values."""
-    encodes_in_threads: ClassVar[bool] = False
-    """Whether coins come in blocks so large that threads do not wait for each other."""
-    free_when_whole: ClassVar[bool] = True
-    """Whether an attribute that a query leaves out costs nothing: its decoder of 1 is 1."""
-    linear: ClassVar[bool] = True
-    """Whether decoders add up: that of f + g is that of f and that of g together."""
+    """The values of every feature but the constant, the lower one first, if there are only two."""
 
     @property
     @abstractmethod
     def field(self) -> Field: ...
 
+    if TYPE_CHECKING:  # a property would become the default of a dataclass field
+
+        @property
+        def distribution(self) -> Distribution:
+            """The output distribution: a device draws from it, and a proof examines it."""
+
     @property
     @abstractmethod
-    def features(self) -> int:
-        """How many integer features a report has."""
+    def moments(self) -> Moments:
+        """The estimators, and their variances."""
+
+    @abstractmethod
+    def sample(self, positions: Integers, randomness: Randomness) -> Column:
+        """Randomize positions: the only step that sees private values; it runs on the device."""
+
+    @abstractmethod
+    def features(self, column: Column, chosen: Integers | None = None) -> Integers:
+        """All features of every report, or those chosen, counted without the constant."""
+
+    @abstractmethod
+    def probability(self, x: int, report: Column) -> Fraction:
+        """P(report | x) for one row of a column, exactly."""
 
     @property
     def bits(self) -> int:
@@ -103,174 +92,31 @@ class Channel(ABC):
         """The largest |feature| of any report."""
         return 1
 
-    # The device ----------------------------------------------------------------------------------
-
-    @abstractmethod
-    def encode(self, positions: Integers, randomness: Randomness) -> Column:
-        """Blur positions: the only step that sees private values, and it runs on the device."""
-
-    @property
-    @abstractmethod
-    def distribution(self) -> Distribution:
-        """The output distribution: what a device draws from and a proof examines."""
-
-    @abstractmethod
-    def probability(self, x: int, report: Column) -> Fraction:
-        """P(report | x) for one row of a column, exactly, from the integers the sampler uses."""
-
-    def log_chances(self, column: Column) -> Floats:
+    def log_likelihood(self, column: Column) -> Floats:
         """ln P(report | x) of every report of a column from every position, (n, size), in floats.
 
-        This is for numeric work that decides no guarantee; channels have quicker ways.
+        No guarantee depends on it. Channels have faster ways.
         """
         rows, back = np.unique(column, axis=0, return_inverse=True)
-        found = np.full((len(rows), self.size), -np.inf)
-        for place, x in np.ndindex(found.shape):
-            if chance := self.probability(x, rows[place]):
-                found[place, x] = log_of(chance)
-        return found[back.reshape(-1)]
-
-    def bit_chances(self) -> Floats | None:
-        """P(bit = 1 | x), (bits, size), where a report is bits that are drawn independently."""
-        return None
+        logs = np.full((len(rows), self.size), -np.inf)
+        for place, x in np.ndindex(logs.shape):
+            if probability := self.probability(x, rows[place]):
+                logs[place, x] = log_of(probability)
+        return logs[back.reshape(-1)]
 
     def every_report(self) -> Column:
         """All possible reports as a column, for proofs by enumeration; only for tiny domains."""
         return self.field.every()
 
-    @property
-    def lifetime(self) -> Channel:
-        """What all reports of one value together go through; one that remembers has another."""
-        return self
-
-    # Decoding ------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def coefficients(self, functions: Floats) -> Floats:
-        """The unbiased decoder of each function of the position: (..., size) -> (..., features)."""
-
-    @abstractmethod
-    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        """E[F G | x] at every x, for the decoders F and G of two functions, or E[F^2 | x] of one.
-
-        From (..., size) to (..., size).
-        """
-
-    def moments(self, functions: Floats, others: Floats) -> tuple[Floats, Floats]:
-        """The moment, and an unbiased decoder of it: as a function of the position it is smooth."""
-        moment = self.moment(functions, others)
-        return moment, self.coefficients(moment)
-
-    def cells(self, totals: Floats) -> Floats:
-        """Sums of features along the first axis to estimated frequencies of positions.
-
-        The transpose of `coefficients`: the frequency of x is the sum of the decoder of [x].
-        """
-        return np.tensordot(self.coefficients(np.eye(self.size)), totals, axes=1)
-
-    def influence(self, function: Floats) -> float:
-        """The largest |F(report)| of any report, or a bound: how far one can move an answer."""
-        fixed, weights = self._split(self.coefficients(function))
-        return farthest(fixed, np.outer(self._feature_ends, weights))
-
-    @property
-    def _feature_ends(self) -> tuple[int, int]:
-        """The least and the most that a feature can be."""
-        return self.two_values or (-self.largest, self.largest)
-
-    def ends(self, function: Floats) -> tuple[float, float]:
-        """The least and the most that F(report) can be, or bounds: as exact as `influence`.
-
-        Where the decoder of a constant is that constant, a function that is raised far enough has
-        its largest decoded value by `influence`, and one that is lowered its smallest.
-        """
-        if self.free_when_whole and self.linear:
-            far = 2 * self.influence(function) + 1
-            return far - self.influence(function - far), self.influence(function + far) - far
-        fixed, weights = self._split(self.coefficients(function))
-        ends = np.outer(self._feature_ends, weights)
-        return float(fixed + ends.min(axis=0).sum()), float(fixed + ends.max(axis=0).sum())
-
-    def jump(self, functions: Floats) -> Floats:
-        """How far one coin can move each answer, (k, size) -> (k,): the largest, or a bound of it.
-
-        The errors of an answer are a sum of independent jumps; how far they are from normal is
-        decided by the square of the largest, against their variance. Where one coin has many
-        outcomes, the fourth moment over the second stands for that square, as it does where jumps
-        are rare and all alike.
-        """
-        influence = np.array([self.influence(function) for function in functions])
-        return np.asarray(influence + np.abs(functions).max(axis=-1))
-
-    def hidden(self, moments: Floats) -> Floats:
-        """How much of a variance chance can hide, from what one person at x adds to it.
-
-        Estimated variances come in steps, too. For a sum whose variance is c times its mean, c is
-        the size of its steps, or more: (k, size) -> (k,).
-        """
-        most = moments.max(axis=-1, keepdims=True)
-        found = np.zeros(len(moments))
-        differ = (moments.min(axis=-1) < (1 - FAINT) * most[:, 0]).nonzero()[0]
-        if len(differ):
-            some = moments[differ]
-            spread = self.moment(some) - some * some
-            seen = some > FAINT * most[differ]
-            ratio = np.divide(spread, some, out=np.zeros_like(spread), where=seen)
-            found[differ] = ratio.max(axis=-1, initial=0.0)
-        return found
-
-    def mean_square(self, gram: Floats, prior: Floats | None = None) -> float:
-        """The sum over a workload's rows of their decoders' squares, mean over people.
-
-        Of linear decoders: the rows of any root of the workload's Gram matrix have the same sum.
-        """
-        assert self.linear
-        rows = root_of(gram)
-        parts = (self.moment(rows[part]) for part in self._parts(len(rows)))
-        return float(sum(np.average(part, axis=-1, weights=prior).sum() for part in parts))
-
-    def mean_frequency_variance(self) -> float:
-        """The variance one person adds to a frequency, mean over all values and positions."""
-        values = np.eye(self.size)
-        return float((self.moment(values) - values).mean())
-
-    def mean_range_variance(self) -> float:
-        """The variance one person adds to a count, mean over all ranges and positions."""
-        size = self.size
-        return self.mean_square(ranges_gram(size)) / (size * (size + 1) / 2) - (size + 2) / (
-            3 * size
-        )
-
-    def cut(self, first: int, end: int) -> Cut | None:
-        """A range of positions, not all of them, in closed form; None where there is none."""
-        return None
-
-    # Reading reports -----------------------------------------------------------------------------
-
-    @abstractmethod
-    def expand(self, column: Column) -> Integers:
-        """Every feature of every report: (n, features)."""
-
-    def bit(self, column: Column, position: int) -> npt.NDArray[np.uint8]:
-        if column.ndim == 1:
-            return np.asarray(column >> column.dtype.type(position) & 1, dtype=np.uint8)
-        return np.asarray(column[:, position >> 3] >> np.uint8(position & 7) & np.uint8(1))
-
-    def raised(self, column: Column, feature: int) -> npt.NDArray[np.uint8]:
-        """1 where a feature, counted without the constant, has the higher of its two values."""
-        assert self.two_values
-        higher: npt.NDArray[np.bool_] = (
-            self.expand(column)[:, feature + self.constant] == self.two_values[1]
-        )
-        return higher.view(np.uint8)
-
     def levels(self, coefficients: Floats) -> Levels | None:
-        """Decoders (k, features) as a table over small codes: the features that any of them uses.
+        """Estimators (k, features) as a table over small codes: the features that any of them uses.
 
-        None where too many different codes would be needed; `values` always works.
+        None if too many different codes would be needed; `values` always works.
         """
-        fixed, weights = self._split(coefficients)
-        used = np.flatnonzero(weights.any(axis=0)).tolist()
+        constant = int(self.moments.has_constant)
+        fixed = coefficients[..., 0] if constant else np.zeros(())
+        weights = coefficients[..., constant:]
+        used = np.flatnonzero(weights.any(axis=0))
         if self.two_values is None or len(used) > _MOST_READ:
             return None
         low, high = self.two_values
@@ -279,22 +125,17 @@ class Channel(ABC):
 
         def read(column: Column) -> Integers:
             codes = np.zeros(len(column), dtype=np.min_scalar_type(len(ones)))
-            for j, feature in enumerate(used):
-                codes |= self.raised(column, feature).astype(codes.dtype) << codes.dtype.type(j)
+            for j, feature in enumerate(self.features(column, used).T):
+                codes |= (feature == high).astype(codes.dtype) << codes.dtype.type(j)
             return codes
 
         return Levels(table + np.expand_dims(fixed, -1), read)
 
-    def _split(self, coefficients: Floats) -> tuple[Floats, Floats]:
-        """What is multiplied with the constant, and with all other features."""
-        fixed = coefficients[..., 0] if self.constant else np.zeros(())
-        return fixed, coefficients[..., self.constant :]
-
     def values(self, column: Column, coefficients: Floats) -> Floats:
-        """The value of each decoder at each report: (k, n)."""
+        """The value of each estimator at each report: (k, n)."""
         result = np.empty((len(coefficients), len(column)))
         for part in self._parts(len(column)):
-            result[:, part] = coefficients @ self.expand(column[part]).astype(np.float64).T
+            result[:, part] = coefficients @ self.features(column[part]).astype(np.float64).T
         return result
 
     def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
@@ -302,11 +143,11 @@ class Channel(ABC):
 
         In floats that hold every sum as it is: a part is at most 2^21 features below 2^32.
         """
-        result = np.zeros((self.features, count), dtype=np.int64)
+        result = np.zeros((self.moments.feature_count, count), dtype=np.int64)
         order = np.argsort(codes, kind="stable") if count > _MOST_SELECTED else slice(None)
         column, codes = column[order], codes[order]
         for part in self._parts(len(column)):
-            features, here = self.expand(column[part]), codes[part]
+            features, here = self.features(column[part]), codes[part]
             kind = np.float32 if len(here) * self.largest < 1 << 24 else np.float64
             if count > _MOST_SELECTED:
                 first = np.flatnonzero(np.diff(here, prepend=-1))
@@ -319,17 +160,92 @@ class Channel(ABC):
 
     def _parts(self, count: int) -> Iterator[slice]:
         """Some reports after the other, so that their features stay in the cache."""
-        step = max(1, _CHUNK // self.features)
+        step = max(1, _CHUNK // self.moments.feature_count)
         return (slice(start, start + step) for start in range(0, count, step))
 
 
-def ranges_gram(size: int) -> Floats:
-    """How many ranges hold both of two positions."""
-    at = np.arange(size)
-    return np.asarray((np.minimum(at[:, None], at) + 1.0) * (size - np.maximum(at[:, None], at)))
+class CoreChannel(Channel):
+    """A channel whose numbers are those of a distribution of the trusted core."""
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return self.distribution.size
+
+    def probability(self, x: int, report: Column) -> Fraction:
+        number = int.from_bytes(report.tobytes(), "little") if np.ndim(report) else int(report)
+        return exact_probability(self.distribution, x, number)
 
 
-def farthest(fixed: Floats | float, ends: Floats) -> float:
-    """The largest |fixed + sum| that can be reached with one of two ends for each part."""
-    most, least = (fixed + pick(axis=0).sum() for pick in (ends.max, ends.min))
-    return float(max(most, -least))
+class NumberChannel(Channel):
+    """A report is one integer below `outputs`, whatever its features are."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """The number of different reports."""
+
+    @cached_property
+    def field(self) -> Number:
+        return Number(self.outputs)
+
+
+class IntegerChannel(NumberChannel):
+    """Feature j of a report, one integer below `outputs`, says whether the report is j."""
+
+    @property
+    def outputs(self) -> int:
+        assert isinstance(self.distribution, OneInteger)
+        return self.distribution.outputs
+
+    @property
+    @abstractmethod
+    def moments(self) -> OneHot: ...
+
+    def log_likelihood(self, column: Column) -> Floats:
+        reports, back = np.unique(column, return_inverse=True)
+        with np.errstate(divide="ignore"):
+            return np.log(self.moments.mean(self.features(reports).astype(np.float64)))[back]
+
+    def features(self, column: Column, chosen: Integers | None = None) -> npt.NDArray[np.int8]:
+        chosen = np.arange(self.outputs) if chosen is None else chosen
+        return np.asarray(column[:, None] == chosen, dtype=np.int8)
+
+    def levels(self, coefficients: Floats) -> Levels | None:
+        """Reports with equal coefficients share a code: a range has half a dozen of them."""
+        table, code_of = np.unique(coefficients, axis=1, return_inverse=True)
+        narrow = code_of.reshape(-1).astype(np.min_scalar_type(table.shape[1]))
+        return Levels(table, lambda column: narrow[column])
+
+    def values(self, column: Column, coefficients: Floats) -> Floats:
+        return np.asarray(coefficients[:, column])
+
+    def totals(self, column: Column, codes: Integers, count: int) -> npt.NDArray[np.int64]:
+        """A histogram of reports by code."""
+        joint = codes.astype(np.int64) * self.outputs + column
+        counts = np.bincount(joint, minlength=count * self.outputs)
+        return counts.reshape(count, self.outputs).T
+
+
+class BitChannel(Channel):
+    """A report is `bits` bits; the features behind the constant are +1 or -1 for each."""
+
+    is_bits: ClassVar[bool] = True
+    two_values: ClassVar[tuple[int, int] | None] = (-1, 1)
+
+    @property
+    def bits(self) -> int:
+        return self.distribution.bits
+
+    @cached_property
+    def field(self) -> Bits:
+        return Bits(self.bits)
+
+    def features(self, column: Column, chosen: Integers | None = None) -> npt.NDArray[np.int8]:
+        if chosen is not None:
+            picked = column[:, chosen >> 3] >> (chosen & 7).astype(np.uint8) & np.uint8(1)
+            return 2 * picked.view(np.int8) - np.int8(1)
+        constant = int(self.moments.has_constant)
+        signs = np.ones((len(column), constant + self.bits), dtype=np.int8)
+        bits = np.unpackbits(column, axis=1, count=self.bits, bitorder="little").view(np.int8)
+        signs[:, constant:] = 2 * bits - np.int8(1)
+        return signs

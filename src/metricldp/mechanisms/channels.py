@@ -6,8 +6,6 @@ import math
 from functools import lru_cache
 from typing import cast
 
-import numpy as np
-
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.mechanisms.additive_channel import Shaped
 from metricldp.mechanisms.channel import Channel
@@ -18,21 +16,18 @@ from metricldp.mechanisms.joint import JointChannel
 from metricldp.mechanisms.joint_cells import Cells
 from metricldp.mechanisms.lazy import Lazy
 from metricldp.mechanisms.matrix_channel import MatrixChannel
-from metricldp.mechanisms.memoised_channel import Memoised
-from metricldp.mechanisms.mixture import Mixture
+from metricldp.mechanisms.memoised_channel import Lazy, Memoised
+from metricldp.mechanisms.moments import Prior
 from metricldp.mechanisms.randomized_response import Response
 from metricldp.mechanisms.table import Table
-from metricldp.mechanisms.threshold import Threshold
-from metricldp.mechanisms.threshold_paper import ThresholdDummy, ThresholdPaper
-from metricldp.mechanisms.torus_channel import Wound
+from metricldp.mechanisms.threshold import Threshold, ThresholdDummy, ThresholdPaper
 from metricldp.mechanisms.unary_channel import UnaryChannel
 from metricldp_core import distributions as core
 from metricldp_core.exact import WORD
-from metricldp_core.levels import Additive, Extremal
+from metricldp_core.levels import Additive
 
 _UNITS, _ROUNDING = 2.0**-62, 1e-5
 """Integers of noise differ from probabilities by few units, and by at most this part of them."""
-Prior = tuple[float, ...] | None
 
 
 def threshold_name(stored: core.Threshold) -> str:
@@ -52,25 +47,23 @@ def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
     """The channel with this output distribution; a prior is for its estimator."""
     match stored:
         case core.RandomizedResponse():
-            return Response(stored.size, stored.keep)
+            return Response(stored)
         case core.Threshold():
             return _threshold(stored)
         case core.Geometric():
-            return _geometric(stored)
+            _check_noise(stored)
+            return Geometric(stored)
         case core.LazyGeometric():
-            return Lazy(_geometric(stored.geometric), stored.keep, stored.end)
+            _check_noise(stored.geometric)
+            return Lazy(stored)
         case core.Unary():
-            return UnaryChannel(stored.size, stored.own, stored.other)
+            return UnaryChannel(stored)
         case core.Matrix():
-            rows = stored.rows
-            entries = np.array([row.entries for row in rows], dtype=np.int64)
-            lows = np.array([row.low for row in rows], dtype=np.int64)
-            noises = tuple(_geometric(row.noise) for row in rows)
-            return MatrixChannel(stored.size, entries, lows, noises)
-        case Extremal():
-            return Mixture(stored.weights, stored.depths, stored.tops, stored.fall, prior=prior)
+            for noise in {row.noise for row in stored.rows}:
+                _check_noise(noise)
+            return MatrixChannel(stored)
         case core.Table():
-            return Table(stored.weights, prior=prior)
+            return Table(stored, prior=prior)
         case core.Memoised():
             first, second = channel_of(stored.first), channel_of(stored.second)
             return Memoised(cast(IntegerChannel, first), cast(IntegerChannel, second))
@@ -87,10 +80,10 @@ def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
 
 
 def _threshold(stored: core.Threshold) -> Threshold:
-    if len(set(stored.flips)) > 1:
-        raise InvalidSpecError("threshold bits with different probabilities have no estimator yet")
-    more = stored.bits - stored.size + 1
-    return (Threshold, ThresholdPaper, ThresholdDummy)[more](stored.size, stored.flips[0])
+    if not all(0 < 2 * flip < WORD for flip in set(stored.flips)):
+        raise InvalidSpecError("threshold bits need probabilities between 0 and 1/2")
+    versions = (Threshold, ThresholdPaper, ThresholdDummy)
+    return versions[stored.bits - stored.size + 1](stored)
 
 
 def _check_levels(stored: Additive) -> None:
@@ -100,13 +93,10 @@ def _check_levels(stored: Additive) -> None:
         raise InvalidSpecError("the levels of a pattern add up to less than half of 2^64")
 
 
-@lru_cache(maxsize=1 << 10)
-def _geometric(stored: core.Geometric) -> Geometric:
-    """Geometric noise; estimators rely on all of its integers being those of one epsilon."""
-    noise = GeometricNoise(stored.zero, stored.digits, stored.block)
-    epsilon = noise.epsilon
+def _check_noise(noise: core.Geometric) -> None:
+    """Reject noise if not all of its integers are those of one epsilon: estimators rely on that."""
+    epsilon = noise_epsilon(noise)
     digits = (1 / (1 + math.exp(epsilon * (1 << j))) for j in range(len(noise.digits)))
     pairs = zip((noise.zero, *noise.digits), (math.tanh(epsilon / 2), *digits), strict=True)
     if any(abs(number / WORD - p) > _UNITS + p * _ROUNDING for number, p in pairs):
         raise InvalidSpecError("noise whose probabilities are not geometric has no estimator")
-    return Geometric(stored.size, epsilon, noise)

@@ -1,4 +1,4 @@
-"""What every channel has to be, checked for any of them: `check_channel`, for whoever writes one.
+"""What every channel has to be, checked for any of them: `check_mechanism`, for whoever writes one.
 
 On a few positions everything is a finite sum, so law, loss, bias and moments are proved by listing
 all reports. The two samplers can only be tried: their counts are held against the exact law, with a
@@ -25,6 +25,8 @@ from metricldp.mechanisms.channel import Channel, Floats
 from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.features import IntegerChannel
 from metricldp.mechanisms.fields import Column
+from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.moments import Floats, OneHot
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.metrics import Line, Metric, Uniform
 from metricldp_core.canonical import Entry, canonical
@@ -85,7 +87,7 @@ class Conformance:
         return f"{table(broken, left=3)}\n{self.name}: {verdict}"
 
 
-def check_channel(
+def check_mechanism(
     mechanism: Mechanism,
     *,
     sizes: Sequence[int] = SIZES,
@@ -100,7 +102,7 @@ def check_channel(
     """
     if not isinstance(mechanism, Mechanism):
         raise InvalidSpecError(
-            "check_channel checks a mechanism, such as EpsilonMechanism(name, make) of "
+            "check_mechanism checks a mechanism, such as EpsilonMechanism(name, make) of "
             f"mechanisms.base, not {shown(mechanism)}"
         )
     if metrics is None:
@@ -170,11 +172,11 @@ def _probabilities(case: _Case) -> str:
     for x, row in enumerate(case.law):
         if sum(row) != 1 or min(row) < 0:
             return f"the probabilities of all reports from {x} add up to {float(sum(row)):.9g}"
-    chances, exact = np.exp(case.channel.log_chances(case.reports)), case.shares.T
+    chances, exact = np.exp(case.channel.log_likelihood(case.reports)), case.shares.T
     ratios = np.divide(chances, exact, out=1 + chances, where=exact > 0)
-    found = _apart(ratios, 1.0, "`log_chances`, in some report,")
-    if not found and isinstance(case.channel, IntegerChannel):
-        found = _apart(case.channel.spread(np.eye(case.size)), case.shares, "`spread`")
+    found = _apart(ratios, 1.0, "`log_likelihood`, in some report,")
+    if not found and isinstance(case.channel.moments, OneHot):
+        found = _apart(case.channel.moments.spread(np.eye(case.size)), case.shares, "`spread`")
     return found
 
 
@@ -183,7 +185,7 @@ def _loss(case: _Case) -> str:
 
     Of memoised reports the ratio is that of the first randomization.
     """
-    law = _law(case.channel.lifetime)
+    law = _law(case.channel.first if isinstance(case.channel, Memoised) else case.channel)
     ratios = {case.channel.distribution.ratio(*pair) for pair in combinations(range(case.size), 2)}
     if case.channel.distribution.invariance == "all" and len(ratios) > 1:
         return "one ratio for all pairs is stated, but the ratios differ"
@@ -207,18 +209,20 @@ def _unbiased(case: _Case) -> str:
     """Decoders have the function as their mean, and the decoder of 1 is 1."""
     channel = case.channel
     functions = np.concatenate([np.eye(case.size), case.functions, np.ones((1, case.size))])
-    values = channel.values(case.reports, channel.coefficients(functions))
-    for function, largest in zip(functions, np.abs(values).max(axis=1), strict=True):
-        if channel.influence(function) < largest * (1 - _ROUNDING):
-            return "a report can change an estimate by more than `influence` states"
+    values = channel.values(case.reports, channel.moments.coefficients(functions))
+    for function, outputs in zip(functions, values, strict=True):
+        low, high = channel.moments.output_range(function)
+        room = _ROUNDING * np.abs(outputs).max()
+        if not low - room <= outputs.min() <= outputs.max() <= high + room:
+            return "an estimate of one report is outside of `output_range`"
     return _apart(values @ case.shares.T, functions, "the mean of a decoder")
 
 
 def _moments(case: _Case) -> str:
     """The second moment is that of all reports, and so is the mean of its own decoder."""
     channel, f, g = case.channel, case.functions[:2], case.functions[1:]
-    first, second = (channel.values(case.reports, channel.coefficients(h)) for h in (f, g))
-    moment, decoder = channel.moments(f, g)
+    first, second = (channel.values(case.reports, channel.moments.coefficients(h)) for h in (f, g))
+    moment, decoder = channel.moments.second_moment_estimator(f, g)
     exact = (first * second) @ case.shares.T
     found = _apart(moment, exact, "a second moment")
     decoded = channel.values(case.reports, decoder) @ case.shares.T
@@ -228,8 +232,8 @@ def _moments(case: _Case) -> str:
 def _features(case: _Case) -> str:
     """Values, levels, totals and cells all read the same features."""
     channel, column = case.channel, case.reports
-    decoders = channel.coefficients(case.functions)
-    expanded = channel.expand(column)
+    decoders = channel.moments.coefficients(case.functions)
+    expanded = channel.features(column)
     values = decoders @ expanded.T
     found = _apart(channel.values(column, decoders), values, "`values`")
     levels = channel.levels(decoders)
@@ -239,8 +243,8 @@ def _features(case: _Case) -> str:
     totals = np.stack([expanded[codes == code].sum(axis=0) for code in (0, 1)], axis=1)
     found = found or _apart(channel.totals(column, codes, 2), totals, "`totals`")
     sums = totals.astype(np.float64)
-    cells = channel.coefficients(np.eye(case.size)) @ sums
-    return found or _apart(channel.cells(sums), cells, "`cells`")
+    cells = channel.moments.coefficients(np.eye(case.size)) @ sums
+    return found or _apart(channel.moments.frequencies(sums), cells, "`frequencies`")
 
 
 def _field(case: _Case) -> str:
@@ -261,12 +265,12 @@ def _words(case: _Case) -> str:
     return "" if data == again else "saved data make another channel"
 
 
-def _encode(case: _Case) -> str:
+def _sample(case: _Case) -> str:
     """The counts of the sampler for many, all positions mixed; no coin is used twice."""
     field, mixed = case.channel.field, np.repeat(np.arange(case.size), DRAWS)
     np.random.default_rng(case.seed).shuffle(mixed)
-    drawn = field.pack(case.channel.encode(mixed, case.randomness()))
-    alike = field.pack(case.channel.encode(np.zeros(2 * DRAWS, dtype=np.int64), case.randomness()))
+    drawn = field.pack(case.channel.sample(mixed, case.randomness()))
+    alike = field.pack(case.channel.sample(np.zeros(2 * DRAWS, dtype=np.int64), case.randomness()))
     if np.array_equal(alike[:DRAWS], alike[DRAWS:]):
         return "the second half of the reports used the random words of the first"
     return _surprise(case, [drawn[mixed == x] for x in range(case.size)])
@@ -292,7 +296,7 @@ _CHECKS: dict[str, Callable[[_Case], str]] = {
     "features": _features,
     "bits": _field,
     "saved data": _words,
-    "encode": _encode,
+    "sample": _sample,
     "draw": _draw,
 }
 

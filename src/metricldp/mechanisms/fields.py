@@ -269,3 +269,8 @@ def write_number(
     for byte in range(start >> 3, (start + bits + 7) >> 3):
         column[:, byte] |= shifted.astype(np.uint8)
         shifted >>= np.uint64(8)
+
+
+def bit_of(column: Column, position: int) -> npt.NDArray[np.uint8]:
+    """One bit of each row of bytes."""
+    return np.asarray(column[:, position >> 3] >> np.uint8(position & 7) & np.uint8(1))

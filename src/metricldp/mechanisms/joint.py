@@ -26,6 +26,7 @@ from metricldp.basics.errors import QueryError
 from metricldp.mechanisms.channel import Floats, Integers
 from metricldp.mechanisms.features import IntegerChannel
 from metricldp.mechanisms.fields import Column, Number
+from metricldp.mechanisms.moments import Floats
 from metricldp.mechanisms.randomness import Randomness
 from metricldp_core.distributions import Distribution
 from metricldp_core.exact import log_of
@@ -59,14 +60,10 @@ class JointChannel(ABC):
     sizes: Sizes
     """How many positions each attribute has."""
     is_bits: ClassVar[bool] = False
-    has_chances: ClassVar[bool] = True
+    has_likelihood: ClassVar[bool] = True
     """Whether the probability of a single report can be told."""
     one: IntegerChannel | None = None
     """What a report is of, where it is one integer, so that reports make a table."""
-
-    @property
-    def cumulates(self) -> bool:
-        return self.one is not None
 
     @property
     @abstractmethod
@@ -85,7 +82,7 @@ class JointChannel(ABC):
     # The device ----------------------------------------------------------------------------------
 
     @abstractmethod
-    def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
+    def sample(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         """Blur many people: the only step that sees private values."""
 
     # The certificate -----------------------------------------------------------------------------
@@ -94,7 +91,7 @@ class JointChannel(ABC):
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
         """P(report | x), exactly, from the integers the sampler uses."""
 
-    def log_chances(self, columns: Columns) -> Floats:
+    def log_likelihood(self, columns: Columns) -> Floats:
         """ln P(report | x) of every report from everybody, (n, *sizes), in floats."""
         rows = zip(*(column.tolist() for column in columns.values()), strict=True)
         reports = [dict(zip(columns, row, strict=True)) for row in rows]
@@ -131,11 +128,11 @@ class JointChannel(ABC):
         found[known] = _first(functions)[known, None]
         return found
 
-    def moment(self, functions: Functions, others: Functions | None = None) -> list[Term]:
+    def second_moment(self, functions: Functions, others: Functions | None = None) -> list[Term]:
         """E[F G | x] as a sum of products; else S."""
         others = functions if others is None else others
         known = constant(functions) | constant(others)
-        terms = self._moment(functions, others)
+        terms = self._second_moment(functions, others)
         if not known.any():
             return terms
         products = tuple(f * g for f, g in zip(functions, others, strict=True))
@@ -147,7 +144,7 @@ class JointChannel(ABC):
         first = np.abs(_first(functions))
         return np.where(constant(functions), first, self._influence(functions))
 
-    def ends(self, functions: Functions) -> tuple[float, float]:
+    def output_range(self, functions: Functions) -> tuple[float, float]:
         """The least and the most that F(report) of the first product can be, or bounds of them."""
         if self.one is not None:
             found = self.mended(functions)[0]
@@ -158,7 +155,7 @@ class JointChannel(ABC):
         most = float(self.influence(functions)[0])
         return -most, most
 
-    def jump(self, functions: Functions) -> Floats:
+    def skewness(self, functions: Functions) -> Floats:
         """How far one report can move each answer, or a bound of it: (k,)."""
         most = np.prod([np.abs(f).max(axis=1) for f in functions], axis=0)
         return np.where(constant(functions), 0.0, self.influence(functions) + most)
@@ -168,7 +165,7 @@ class JointChannel(ABC):
         """The same for any functions, and so the two below."""
 
     @abstractmethod
-    def _moment(self, functions: Functions, others: Functions) -> list[Term]: ...
+    def _second_moment(self, functions: Functions, others: Functions) -> list[Term]: ...
 
     @abstractmethod
     def _influence(self, functions: Functions) -> Floats: ...

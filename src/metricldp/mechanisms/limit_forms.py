@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from metricldp.basics.numbers import root_of
 from metricldp.basics.optional import lazy
-from metricldp.mechanisms.channel import Floats
+from metricldp.mechanisms.moments import Floats
 from metricldp.metrics import Metric
 
 scipy_optimize = lazy("scipy.optimize")

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from metricldp.mechanisms.channel import Floats
 from metricldp.mechanisms.limit_forms import ULPS, Dual, lift, roots
+from metricldp.mechanisms.moments import Floats
 from metricldp.mechanisms.shapes import (
     BestMixture,
     Heights,

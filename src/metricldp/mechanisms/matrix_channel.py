@@ -33,19 +33,13 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.errors import CertificateError, InvalidSpecError, QueryError
-from metricldp.mechanisms.channel import (
-    LARGEST_EPSILON,
-    Channel,
-    Floats,
-    Integers,
-    Levels,
-    farthest,
-)
+from metricldp.basics.errors import CertificateError, InvalidSpecError
+from metricldp.mechanisms.channel import LARGEST_EPSILON, CoreChannel, Integers, Levels
 from metricldp.mechanisms.fields import Column, Struct
-from metricldp.mechanisms.geometric import Geometric
+from metricldp.mechanisms.geometric import Geometric, geometric_distribution
+from metricldp.mechanisms.moments import Floats, Independent, reached
 from metricldp.mechanisms.randomness import Randomness
-from metricldp_core.distributions import Matrix, Row
+from metricldp_core import distributions as core
 from metricldp_core.exact import ceil_of
 
 LARGEST_ENTRY = 1 << 15
@@ -57,29 +51,18 @@ _WIDEST = 1 << 32
 """Positions of a window: 2^21 of them add up in floats."""
 _MOST_CODES = 1 << 14
 """Up to so many combinations of the rows that a decoder reads are told apart by codes."""
-_FAINT = 1e-12
-"""Variances below this share of the largest count as that much in least squares."""
-_ASTRAY = 1e-6
-"""A decoder that is off by more than this tells nothing."""
 
 
-@dataclass(frozen=True, eq=False)
-class MatrixChannel(Channel):
+@dataclass(frozen=True)
+class MatrixChannel(CoreChannel):
     """A clipped geometric draw for each row; rows that are the same for everybody are left out.
 
     Features: the constant 1, then y_k of every row, then -1, 0 or 1 for low end, inside, high end.
     """
 
-    size: int
-    entries: npt.NDArray[np.int64]
-    """a_k(x), (rows, size)."""
-    lows: npt.NDArray[np.int64]
-    """The low end of the window of each row."""
-    noises: tuple[Geometric, ...]
-    """The clipped noise of each row: a geometric channel on its window."""
+    distribution: core.Matrix
 
     mechanism: ClassVar[str] = "matrix"
-    constant: ClassVar[bool] = True
 
     @classmethod
     def of(
@@ -93,8 +76,8 @@ class MatrixChannel(Channel):
         a = np.asarray(entries, dtype=np.int64)
         spread = a.max(axis=1) - a.min(axis=1)
         sent = [k for k, u in enumerate(epsilons) if u > 0 and spread[k]]
-        lows, noises = [], []
-        known: dict[tuple[Fraction, int], Geometric] = {}
+        rows = []
+        known: dict[tuple[Fraction, int], core.Geometric] = {}
         for k in sent:
             u = min(epsilons[k], LARGEST_EPSILON)
             beyond = min(ceil_of(_BEYOND / u), LARGEST_REACH) if reach is None else reach
@@ -106,21 +89,37 @@ class MatrixChannel(Channel):
                 )
             if (u, window) not in known:
                 try:
-                    known[u, window] = Geometric.for_epsilon(window, u)
+                    known[u, window] = geometric_distribution(window, u)
                 except CertificateError as wrong:
                     raise CertificateError(f"row {k} of the strategy: {wrong}") from None
-            noises.append(known[u, window])
-            lows.append(int(a[k].min()) - beyond)
-        return cls(a.shape[1], a[sent], np.array(lows, dtype=np.int64), tuple(noises))
+            low = int(a[k].min()) - beyond
+            rows.append(core.Row(tuple(a[k].tolist()), low, known[u, window]))
+        return cls(core.Matrix(a.shape[1], tuple(rows)))
+
+    @cached_property
+    def entries(self) -> npt.NDArray[np.int64]:
+        """a_k(x), (rows, size)."""
+        entries = [row.entries for row in self.distribution.rows]
+        return np.array(entries, dtype=np.int64).reshape(-1, self.size)
+
+    @cached_property
+    def lows(self) -> npt.NDArray[np.int64]:
+        """The low end of the window of each row."""
+        return np.array([row.low for row in self.distribution.rows], dtype=np.int64)
+
+    @cached_property
+    def noises(self) -> tuple[Geometric, ...]:
+        """The clipped noise of each row: a geometric channel on its window."""
+        return tuple(Geometric(row.noise) for row in self.distribution.rows)
 
     @cached_property
     def field(self) -> Struct:
         return Struct(tuple(noise.size for noise in self.noises))
 
-    def encode(self, positions: Integers, randomness: Randomness) -> Column:
+    def sample(self, positions: Integers, randomness: Randomness) -> Column:
         column = np.zeros_like(self.field.empty(len(positions)))
         for k, (steps, noise) in enumerate(zip(self._above, self.noises, strict=True)):
-            self.field.write(column, k, noise.encode(steps[positions], randomness))
+            self.field.write(column, k, noise.sample(steps[positions], randomness))
         return column
 
     @cached_property
@@ -128,36 +127,14 @@ class MatrixChannel(Channel):
         """a_k(x) counted from the low end of its window, (rows, size)."""
         return self.entries - self.lows[:, None]
 
-    @cached_property
-    def _steps(self) -> list[list[int]]:
-        """The same for each position, (size, rows)."""
-        found: list[list[int]] = self._above.T.tolist()
-        return found
-
-    @cached_property
-    def distribution(self) -> Matrix:
-        parts = zip(self.entries.tolist(), self.lows.tolist(), self.noises, strict=True)
-        rows = (Row(tuple(row), low, noise.distribution) for row, low, noise in parts)
-        return Matrix(self.size, tuple(rows))
-
-    def probability(self, x: int, report: Column) -> Fraction:
-        found = Fraction(1)
-        for row, (step, noise) in enumerate(zip(self._steps[x], self.noises, strict=True)):
-            found *= noise.probability(step, self.field.read(report[None], row)[0])
-        return found
-
-    def log_chances(self, column: Column) -> Floats:
+    def log_likelihood(self, column: Column) -> Floats:
         """The sum over rows, each of which takes few different values."""
         logs, places = [], []
         for row, (steps, noise) in enumerate(zip(self._above, self.noises, strict=True)):
             values = np.unique(steps)
-            logs.append(noise.log_chances_from(values, self.field.read(column, row)))
+            logs.append(noise.log_likelihood_from(values, self.field.read(column, row)))
             places.append(values[:, None] == steps)
         return np.asarray(np.concatenate(logs, axis=1) @ np.concatenate(places).astype(np.float64))
-
-    @property
-    def features(self) -> int:
-        return 1 + 2 * len(self.noises)
 
     @cached_property
     def _highs(self) -> npt.NDArray[np.int64]:
@@ -168,74 +145,19 @@ class MatrixChannel(Channel):
         return int(max(1, *np.abs(self.lows), *np.abs(self._highs)))
 
     @cached_property
-    def _beyond(self) -> Floats:
-        """c = q/(1-q) of each row: how far beyond an end the noise lies that was clipped there."""
-        u = np.array([noise.epsilon for noise in self.noises])
-        return np.asarray(1 / np.expm1(u))
-
-    @cached_property
-    def variances(self) -> Floats:
-        """Var(Y_k | x) of every row at every position, (rows, size)."""
+    def moments(self) -> MatrixMoments:
         u = np.array([[noise.epsilon] for noise in self.noises])
         left, right = self._above, (self._highs - self.entries.T).T
         clipped = np.exp(-u * left) + np.exp(-u * right)
-        spread = np.exp(-u) / np.expm1(-u) ** 2
-        return np.asarray(spread * (2 - clipped / (1 + np.exp(-u))))
-
-    @cached_property
-    def _decoder(self) -> Floats:
-        """(size - 1, rows): what b is for each position, everything counted from the last one.
-
-        sum_k b_k (a_k(x) - a_k(last)) = f(x) - f(last) for all x, with the least sum of variances.
-        """
-        seen = (self.entries[:, :-1] - self.entries[:, -1:]).astype(np.float64)
-        decoder = _inverse(seen)
-        if decoder is None:
-            mean = self.variances.mean(axis=1)
-            deviation = np.sqrt(np.maximum(mean, _FAINT * mean.max()))
-            decoder = np.linalg.pinv(seen / deviation[:, None]) / deviation
-        astray = np.abs(decoder @ seen - np.eye(self.size - 1)).max(axis=1)
-        if astray.max() > _ASTRAY:
-            raise QueryError(
-                f"the {len(self.noises)} rows of the matrix mechanism do not determine the count "
-                f"of position {int(np.argmax(astray))}; use a strategy with more rows"
-            )
-        return decoder
-
-    def coefficients(self, functions: Floats) -> Floats:
-        """Weighted least squares: f(x) = f(last) + sum_k b_k (a_k(x) - a_k(last))."""
-        b = (functions[..., :-1] - functions[..., -1:]) @ self._decoder
-        constant = functions[..., -1] - b @ self.entries[:, -1]
-        return np.concatenate([constant[..., None], b, b * self._beyond], axis=-1)
-
-    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        """f g, and the variance of every row that both read."""
-        others = functions if others is None else others
-        rows = slice(1, 1 + len(self.noises))
-        first = self.coefficients(functions)[..., rows]
-        second = first if others is functions else self.coefficients(others)[..., rows]
-        return np.asarray(functions * others + (first * second) @ self.variances)
-
-    def cells(self, totals: Floats) -> Floats:
-        """The decoder seen from the positions; the last takes what is left."""
-        rows = len(self.noises)
-        everybody = totals[0]
-        means = totals[1 : 1 + rows] + (self._beyond * totals[1 + rows :].T).T
-        means = means - np.multiply.outer(self.entries[:, -1], everybody)
-        found = np.tensordot(self._decoder, means, axes=1)
-        return np.concatenate([found, (everybody - found.sum(axis=0))[None]])
-
-    def jump(self, functions: Floats) -> Floats:
-        """That of one row; the fourth cumulant of its noise is 1 + 3 v times its variance v."""
-        b = self.coefficients(functions)[..., 1 : 1 + len(self.noises)]
-        peaks = np.sqrt(1 + 3 * self.variances.max(axis=1))
-        return np.asarray(np.abs(b * peaks).max(axis=-1))
-
-    def influence(self, function: Floats) -> float:
-        weights = self.coefficients(function)
-        constant, b = weights[0], weights[1 : 1 + len(self.noises)]
-        ends = np.stack([b * (self.lows - self._beyond), b * (self._highs + self._beyond)])
-        return farthest(constant, ends)
+        variances = np.exp(-u) / np.expm1(-u) ** 2 * (2 - clipped / (1 + np.exp(-u)))
+        beyond = 1 / np.expm1(u[:, 0])
+        return MatrixMoments(
+            self.entries.astype(np.float64),
+            variances,
+            self.lows - beyond,
+            self._highs + beyond,
+            beyond,
+        )
 
     def levels(self, coefficients: Floats) -> Levels | None:
         rows = len(self.noises)
@@ -257,29 +179,46 @@ class MatrixChannel(Channel):
 
         return Levels(table, read)
 
-    def expand(self, column: Column) -> Integers:
+    def features(self, column: Column, chosen: Integers | None = None) -> Integers:
         rows = len(self.noises)
-        found = np.ones((len(column), self.features), dtype=np.int64)
+        features = np.ones((len(column), 1 + 2 * rows), dtype=np.int64)
         for row, noise in enumerate(self.noises):
             field = self.field.read(column, row)
-            found[:, 1 + row] = field + self.lows[row]
-            found[:, 1 + rows + row] = _ends(field, noise.size)
-        return found
+            features[:, 1 + row] = field + self.lows[row]
+            features[:, 1 + rows + row] = _ends(field, noise.size)
+        return features if chosen is None else features[:, 1 + chosen]
+
+
+class MatrixMoments(Independent):
+    """Y_k as the features, each of which is a sum of two integer features of the report."""
+
+    def __init__(
+        self, means: Floats, variances: Floats, lows: Floats, highs: Floats, beyond: Floats
+    ) -> None:
+        super().__init__(means, variances, lows, highs)
+        self.feature_count = 1 + 2 * len(means)
+        self._beyond = beyond
+        """c = q/(1-q) of each row: how far beyond an end the noise lies that was clipped there."""
+
+    def coefficients(self, functions: Floats) -> Floats:
+        weights = super().coefficients(functions)
+        return np.concatenate([weights, weights[..., 1:] * self._beyond], axis=-1)
+
+    def frequencies(self, totals: Floats) -> Floats:
+        rows = len(self.means)
+        sums = totals[1 : 1 + rows] + (self._beyond * totals[1 + rows :].T).T
+        return super().frequencies(np.concatenate([totals[:1], sums]))
+
+    def output_range(self, function: Floats) -> tuple[float, float]:
+        weights = Independent.coefficients(self, function)
+        return reached(weights[0], weights[1:], self.lows, self.highs)
+
+    def skewness(self, functions: Floats) -> Floats:
+        """That of one row; the fourth cumulant of its noise is 1 + 3 v times its variance v."""
+        peaks = np.sqrt(1 + 3 * self.variances.max(axis=1))
+        return np.asarray(np.abs(self._weights(functions) * peaks).max(axis=-1))
 
 
 def _ends(field: Integers, size: int) -> Integers:
     """-1 at the low end of a window, 1 at its high end."""
     return np.asarray((field == size - 1).astype(np.int64) - (field == 0))
-
-
-def _inverse(matrix: Floats) -> Floats | None:
-    """The inverse of a matrix, None where there is none.
-
-    That of prefixes and their like is whole; rounding would make it read every row.
-    """
-    try:
-        found: Floats = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        return None
-    whole: Floats = np.rint(found)
-    return whole if np.array_equal(whole @ matrix, np.eye(len(matrix))) else found

@@ -184,7 +184,7 @@ def _truest(first: IntegerChannel, kept: Metric) -> Response:
     keep = floor_of((least + 1) / (least + outputs) * WORD)
     if keep * outputs <= WORD:
         raise InvalidSpecError("each is too small for 64-bit words; use a larger one")
-    return Response(outputs, keep)
+    return Response(core.RandomizedResponse(outputs, keep))
 
 
 def _beyond(first: IntegerChannel, x: int, other: int, most: Fraction) -> Fraction:
@@ -192,7 +192,8 @@ def _beyond(first: IntegerChannel, x: int, other: int, most: Fraction) -> Fracti
     if isinstance(first, Response):
         reports = np.array([x])
     else:
-        found = first.chances[:, x] - float(most) * first.chances[:, other]
+        chances = first.moments.probabilities
+        found = chances[x] - float(most) * chances[other]
         reports = np.flatnonzero(found >= found.max() - _SLACK)
     return max(first.probability(x, y) - most * first.probability(other, y) for y in reports)
 

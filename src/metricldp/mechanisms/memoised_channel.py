@@ -1,12 +1,9 @@
-"""Two blurs, one behind the other: the first is kept for ever, the second is drawn for each report.
+"""Memoised channels: a first randomization, drawn once for each value, and one for each report.
 
 y1 ~ G1(x) is drawn once for every value that a person has had, and remembered on the device;
-y2 ~ G2(y1) is drawn anew for every report and sent. However many reports of one value there are,
-they are made of y1 alone, so all of them together tell no more than G1 does: the lifetime's
-promise. One report by itself tells less, because it was blurred twice.
-
-As a channel it is what one report goes through, G1 G2. The decoder is that of both, F = G2^-1
-G1^-1 f.
+y2 ~ G2(y1) is drawn anew for every report and sent. All reports of one value are functions of y1,
+so together they have the guarantee of G1. One report by itself has a stronger one. Its
+probabilities are those of G1 G2, and its estimator is the best one for their product.
 """
 
 from __future__ import annotations
@@ -20,25 +17,78 @@ from typing import ClassVar
 
 import numpy as np
 
-from metricldp.mechanisms.channel import Channel, Floats, Integers
-from metricldp.mechanisms.features import IntegerChannel
+from metricldp.mechanisms.channel import CoreChannel, IntegerChannel, Integers
+from metricldp.mechanisms.exact_probability import exact_probability
 from metricldp.mechanisms.fields import Column
-from metricldp.mechanisms.geometric import Geometric
-from metricldp.mechanisms.randomized_response import Response
+from metricldp.mechanisms.geometric import (
+    Geometric,
+    GeometricMoments,
+    geometric_distribution,
+    noise_epsilon,
+)
+from metricldp.mechanisms.moments import Floats, OneHot, OneHotMatrix
+from metricldp.mechanisms.randomized_response import Response, ResponseMoments
 from metricldp.mechanisms.randomness import Randomness
+from metricldp.mechanisms.sampling import bernoulli, lanes, words_for
 from metricldp_core import distributions as core
 from metricldp_core.distributions import Invariance
+from metricldp_core.exact import WORD, exp_bounds, floor_of
 
 _LISTED = 64
-"""Up to so many positions and reports the law of one report is summed up exactly for a proof."""
+"""Up to so many positions and reports the probabilities of one report are exact."""
 _ABOVE = Fraction(1, 1 << 30)
 """What is added to a ratio of floats."""
+_CLOSE = 1e-12
+"""Probabilities of geometric noise that differ by this part of them are the same."""
 _SLACK = 1e-9
-"""Logarithms in floats are nearer than this; whole numbers decide among those."""
+"""Logarithms in floats are nearer than this; integers decide among those."""
 
 
 @dataclass(frozen=True)
-class Memoised(IntegerChannel):
+class Lazy(CoreChannel, IntegerChannel):
+    """The position with probability keep / 2^64, or end / 2^64 at an end; else noise is added.
+
+    It turns clipped geometric noise with a larger epsilon into that with a smaller one: with
+    a = e^-E before and b = e^-E' after, positions inside stay with probability a (1 - b)^2 /
+    (b (1 - a)^2), the two ends with a (1 - b) / (b (1 - a)), and the noise has E'. (The inverse of
+    the first is a second difference, and of the second's rows that is a multiple of themselves less
+    the position itself.)
+    """
+
+    distribution: core.LazyGeometric
+
+    mechanism: ClassVar[str] = "lazy"
+
+    @classmethod
+    def between(cls, size: int, before: Fraction, after: Fraction) -> Lazy:
+        """The channel that makes noise with epsilon `after` of noise with a larger one."""
+        a, b = (exp_bounds(-epsilon)[0] for epsilon in (before, after))
+        end = a * (1 - b) / (b * (1 - a))
+        keep = end * (1 - b) / (1 - a)
+        stays = (max(1, floor_of(part * WORD)) for part in (keep, end))
+        return cls(core.LazyGeometric(geometric_distribution(size, after), *stays))
+
+    def sample(self, positions: Integers, randomness: Randomness) -> Column:
+        count, words = len(positions), words_for(len(positions))
+        inside, outside = (
+            lanes(bernoulli(randomness, probability, words), count)
+            for probability in (self.distribution.keep, self.distribution.end)
+        )
+        at_end = (positions == 0) | (positions == self.size - 1)
+        stays = np.where(at_end, outside, inside).astype(bool)
+        moved = Geometric(self.distribution.geometric).sample(positions, randomness)
+        return np.where(stays, positions, moved).astype(self.field.dtype)
+
+    @cached_property
+    def moments(self) -> OneHotMatrix:
+        stays = np.full(self.size, self.distribution.keep / WORD)
+        stays[[0, -1]] = self.distribution.end / WORD
+        noise = Geometric(self.distribution.geometric).moments.probabilities
+        return OneHotMatrix(np.diag(stays) + (1 - stays)[:, None] * noise)
+
+
+@dataclass(frozen=True)
+class Memoised(CoreChannel, IntegerChannel):
     """One integer: what the second channel makes of what the first one made."""
 
     first: IntegerChannel
@@ -47,21 +97,9 @@ class Memoised(IntegerChannel):
 
     mechanism: ClassVar[str] = "memoised"
 
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        return self.first.size
-
-    @property
-    def outputs(self) -> int:
-        return self.second.outputs
-
-    @property
-    def lifetime(self) -> Channel:
-        return self.first
-
-    def encode(self, positions: Integers, randomness: Randomness) -> Column:
-        once = self.first.encode(positions, randomness)
-        return self.second.encode(once.astype(np.int64), randomness)
+    def sample(self, positions: Integers, randomness: Randomness) -> Column:
+        once = self.first.sample(positions, randomness)
+        return self.second.sample(once.astype(np.int64), randomness)
 
     @cached_property
     def distribution(self) -> core.Memoised:
@@ -70,34 +108,21 @@ class Memoised(IntegerChannel):
         assert isinstance(second, core.OneInteger)
         return core.Memoised(first, second)
 
-    def coefficients(self, functions: Floats) -> Floats:
-        return self.second.coefficients(self.first.coefficients(functions))
-
-    def cells(self, totals: Floats) -> Floats:
-        return self.first.cells(self.second.cells(totals))
-
-    def mean(self, values: Floats) -> Floats:
-        return self.first.mean(self.second.mean(values))
-
-    def spread(self, shares: Floats) -> Floats:
-        return self.second.spread(self.first.spread(shares))
+    @cached_property
+    def moments(self) -> OneHot:
+        """Two randomized responses are one, and lazy noise on noise is noise; else the product."""
+        first, second = self.first, self.second
+        if isinstance(first, Response) and isinstance(second, Response):
+            p, q = (Fraction(part.distribution.keep, WORD) for part in (first, second))
+            return ResponseMoments(self.size, p * q + (1 - p) * (1 - q) / (self.size - 1))
+        product = first.moments.mean(second.moments.probabilities.T).T
+        if isinstance(first, Geometric) and isinstance(second, Lazy):
+            noise = GeometricMoments(self.size, noise_epsilon(second.distribution.geometric))
+            if np.allclose(product, noise.probabilities, rtol=_CLOSE, atol=0):
+                return noise
+        return OneHotMatrix(product)
 
     # One report ----------------------------------------------------------------------------------
-
-    def probability(self, x: int, report: Column) -> Fraction:
-        """The sum over all y1 of both probabilities."""
-        y = int(report)
-        if isinstance(self.second, Response):
-            kept, moved = (self.second.probability(z, report) for z in (y, (y + 1) % self.outputs))
-            return moved + (kept - moved) * self.first.probability(x, report)
-        if self._few:
-            whole, rows = self._table
-            return Fraction(rows[x][y], whole)
-        chances = (
-            self.first.probability(x, y1) * self.second.probability(int(y1), report)
-            for y1 in self.first.every_report()
-        )
-        return sum(chances, Fraction(0))
 
     @property
     def report_invariance(self) -> Invariance:
@@ -105,49 +130,47 @@ class Memoised(IntegerChannel):
         parts = (self.first.distribution, self.second.distribution)
         return "all" if all(part.invariance == "all" for part in parts) else "none"
 
-    @property
-    def _few(self) -> bool:
-        return max(self.size, self.outputs) <= _LISTED
-
-    @cached_property
-    def _table(self) -> tuple[int, list[list[int]]]:
-        """P(report | x) as whole numbers over one denominator, summed over all y1."""
-        (one, first), (two, second) = _rows(self.first), _rows(self.second)
-        columns = list(zip(*second, strict=True))
-        rows = [[sum(map(operator.mul, row, column)) for column in columns] for row in first]
-        return one * two, rows
-
     def report_ratio(self, x: int, other: int) -> Fraction:
-        """Of one report, exactly; of noise on many positions a bound just above it.
+        """The likelihood ratio of one report, exactly; of noise on many positions a bound above it.
 
-        There floats add up numbers above zero only, so that none is off by more than a few units
-        of its last digit for each position.
+        There floats sum numbers above zero only, so that none is off by more than a few units of
+        its last digit for each position.
         """
         if x == other:
             return Fraction(1)
         if self.report_invariance == "all":
-            here = np.asarray(x)
-            return self.probability(x, here) / self.probability(other, here)
-        if self._few:
-            pairs = zip(self._table[1][x], self._table[1][other], strict=True)
+            return self._ratio(x, other, x)
+        if max(self.size, self.outputs) <= _LISTED:
+            pairs = zip(self._rows[x], self._rows[other], strict=True)
             return max(Fraction(max(pair), min(pair)) for pair in pairs)
         apart = np.abs(self._logs[:, x] - self._logs[:, other])
         if isinstance(self.first, Geometric):
             return Fraction(math.exp(float(apart.max()))) * (1 + _ABOVE)
-        found = np.flatnonzero(apart >= apart.max() - _SLACK)
-        both = (
-            (self.probability(x, y), self.probability(other, y)) for y in map(np.asarray, found)
-        )
-        return max(max(pair) / min(pair) for pair in both)
+        near = np.flatnonzero(apart >= apart.max() - _SLACK).tolist()
+        ratios = (self._ratio(x, other, y) for y in near)
+        return max(max(ratio, 1 / ratio) for ratio in ratios)
+
+    def _ratio(self, x: int, other: int, y: int) -> Fraction:
+        here, there = (exact_probability(self.distribution, z, y) for z in (x, other))
+        return here / there
+
+    @cached_property
+    def _rows(self) -> list[list[int]]:
+        """P(report | x) as integers over one denominator."""
+        first, second = _integers(self.distribution.first), _integers(self.distribution.second)
+        columns = list(zip(*second, strict=True))
+        return [[sum(map(operator.mul, row, column)) for column in columns] for row in first]
 
     @cached_property
     def _logs(self) -> Floats:
-        return np.asarray(np.log(self.chances))
+        return np.asarray(np.log(self.moments.probabilities.T))
 
 
-def _rows(channel: IntegerChannel) -> tuple[int, list[list[int]]]:
+def _integers(distribution: core.OneInteger) -> list[list[int]]:
     """All probabilities over their common denominator."""
-    reports = channel.every_report()
-    rows = [[channel.probability(x, y) for y in reports] for x in range(channel.size)]
-    whole = math.lcm(*(chance.denominator for row in rows for chance in row))
-    return whole, [[int(chance * whole) for chance in row] for row in rows]
+    rows = [
+        [exact_probability(distribution, x, y) for y in range(distribution.outputs)]
+        for x in range(distribution.size)
+    ]
+    whole = math.lcm(*(p.denominator for row in rows for p in row))
+    return [[int(p * whole) for p in row] for row in rows]

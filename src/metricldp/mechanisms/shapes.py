@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.mechanisms.channel import Floats
+from metricldp.mechanisms.moments import Floats
 
 Heights = npt.NDArray[np.int64]
 

@@ -1,43 +1,45 @@
-"""Threshold bits: section 4.1 of the paper, with the constant last bit left at home.
+"""Threshold bits: section 4.1 of the paper, for the metric of a line.
 
-Bit k says whether x <= k and is flipped with probability 1/(e^epsilon + 1). One step of x changes
-one bit, so the report keeps E(x, x') = epsilon |x - x'|. The paper's m-th bit is 1 for everybody;
-here the collector knows that and pays no noise for it.
+Bit k says whether x <= k and is flipped with a probability of its own. One step of x changes one
+bit, so with p = 1/(e^epsilon + 1) the report has E(x, x') = epsilon |x - x'|.
+
+There are three versions. `Threshold` leaves out the paper's m-th bit, which is 1 for everybody: the
+collector knows that and pays no noise for it. `ThresholdPaper` sends it, as section 4.1 does.
+`ThresholdDummy`, the end of section 4.2, has one value more, which nobody holds and at which every
+function is 0; an attribute left out then costs a factor (kappa^2 - 1)/2 + 1 instead of kappa^2.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from metricldp.basics.errors import CertificateError
-from metricldp.mechanisms.channel import Cut, Floats, Integers
-from metricldp.mechanisms.features import BitChannel
+from metricldp.mechanisms.channel import BitChannel, CoreChannel, Integers
 from metricldp.mechanisms.fields import Column
+from metricldp.mechanisms.moments import Floats, Independent
 from metricldp.mechanisms.randomness import Randomness
-from metricldp.mechanisms.sampling import BLOCK, fill, words_for
+from metricldp.mechanisms.sampling import BLOCK, bernoullis, fill, words_for
 from metricldp_core import distributions as core
-from metricldp_core.distributions import Distribution
 from metricldp_core.exact import WORD, ceil_of, exp_bounds
 
 
 @dataclass(frozen=True)
-class Threshold(BitChannel):
-    """`size - 1` bits; each flipped with probability flip / 2^64."""
+class Threshold(CoreChannel, BitChannel):
+    """Each bit is flipped with its own probability flips[k] / 2^64."""
 
-    size: int
-    flip: int
+    distribution: core.Threshold
 
     mechanism: ClassVar[str] = "threshold"
-    constant: ClassVar[bool] = True
+    extra_bits: ClassVar[int] = 0
+    """Bits beyond size - 1, which are 1 for everybody before the flip."""
 
     @classmethod
-    def for_epsilon(cls, size: int, epsilon: Fraction) -> Threshold:
+    def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
         """The smallest flip probability, rounded up, that keeps epsilon per step."""
         flip = ceil_of(WORD / (1 + exp_bounds(epsilon)[0]))
         if 2 * flip >= WORD:
@@ -45,28 +47,13 @@ class Threshold(BitChannel):
                 f"epsilon {float(epsilon):.3g} per step is too small for 64-bit words; "
                 "use a coarser grid or a larger epsilon"
             )
-        return cls(size, flip)
-
-    @property
-    def bits(self) -> int:
-        return self.size - 1
+        return cls(core.Threshold(size, (flip,) * (size - 1 + cls.extra_bits)))
 
     @cached_property
-    def kappa(self) -> float:
-        """What a flipped sign is multiplied with to be unbiased, (e^eps + 1)/(e^eps - 1)."""
-        return float(Fraction(WORD, WORD - 2 * self.flip))
+    def moments(self) -> ThresholdMoments:
+        return ThresholdMoments(self.size, self.distribution.flips)
 
-    @cached_property
-    def noise(self) -> float:
-        """kappa^2 - 1: the variance of one unbiased sign."""
-        keep, gap = Fraction(self.flip * (WORD - self.flip)), Fraction(WORD - 2 * self.flip)
-        return float(4 * keep / gap**2)
-
-    def bit_chances(self) -> Floats:
-        flip, grid = self.flip / WORD, np.arange(self.size)
-        return np.where(np.arange(self.bits)[:, None] >= grid, 1 - flip, flip)
-
-    def encode(self, positions: Integers, randomness: Randomness) -> Column:
+    def sample(self, positions: Integers, randomness: Randomness) -> Column:
         from metricldp.mechanisms import sampling_kernels as kernels
 
         count, width = len(positions), self.field.width
@@ -78,59 +65,114 @@ class Threshold(BitChannel):
             part = wide[start : start + step]
             first = start // 8 * width
             flips = column[first : first + words_for(8 * len(part) * width)]
-            fill(randomness, self.flip, flips)
+            self._flip(randomness, len(part), flips)
             kernels.cross(flips, part, width, self.bits)
         return column.view(np.uint8)[: count * width].reshape(count, width)
 
-    @cached_property
-    def distribution(self) -> Distribution:
-        return core.Threshold(self.size, (self.flip,) * self.bits)
+    def _flip(self, randomness: Randomness, count: int, flips: Any) -> None:
+        """Rows of flips; what is beyond the last bit of a row does not matter."""
+        probabilities = self.distribution.flips
+        if len(set(probabilities)) == 1:
+            fill(randomness, probabilities[0], flips)
+            return
+        drawn = bernoullis(randomness, probabilities, words_for(count)).view(np.uint8)
+        bits = np.unpackbits(drawn, axis=1, count=count, bitorder="little")
+        packed = np.packbits(np.ascontiguousarray(bits.T), axis=1, bitorder="little")
+        flips.view(np.uint8)[: packed.size] = packed.reshape(-1)
 
-    def coefficients(self, functions: Floats) -> Floats:
-        """Write f as its steps: f(x) = f(last) + sum_k (f(k) - f(k+1)) [x <= k]."""
-        steps = functions[..., :-1] - functions[..., 1:]
-        middle = (functions[..., :1] + functions[..., -1:]) / 2
-        return np.concatenate([middle, self.kappa / 2 * steps], axis=-1)
-
-    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        """f g, and what everybody pays for every step of both, wherever they are."""
-        others = functions if others is None else others
-        steps = np.diff(functions) * np.diff(others)
-        return np.asarray(functions * others + self.noise / 4 * steps.sum(axis=-1, keepdims=True))
-
-    def cells(self, totals: Floats) -> Floats:
-        signs = self.kappa / 2 * totals[1:]
-        result = np.zeros((self.size, *totals.shape[1:]))
-        result[:-1] += signs
-        result[1:] -= signs
-        result[0] += totals[0] / 2
-        result[-1] += totals[0] / 2
-        return result
-
-    def cut(self, first: int, end: int) -> Cut | None:
-        """Each end inside the domain is a bit and adds (kappa^2 - 1)/4, wherever a person is."""
-        if first == 0:
-            return Cut(end - 1, None, 0.5, self.kappa / 2, self.noise / 4)
-        if end == self.size:
-            return Cut(first - 1, None, 0.5, -self.kappa / 2, self.noise / 4)
-        return Cut(end - 1, first - 1, 0.0, self.kappa, self.noise / 2)
-
-    def mean_range_variance(self) -> float:
-        inner_ends = 2 * (self.size - 1) / (self.size + 1)
-        return self.noise / 4 * inner_ends
-
-    def probability(self, x: int, report: Column) -> Fraction:
-        truth = (1 << self.bits) - (1 << x)
-        flipped = (truth ^ int.from_bytes(report.tobytes(), "little")).bit_count()
-        kept = self.bits - flipped
-        return Fraction(self.flip**flipped * (WORD - self.flip) ** kept, WORD**self.bits)
-
-    def log_chances(self, column: Column) -> Floats:
+    def log_likelihood(self, column: Column) -> Floats:
         """Of x the bits below it are 1 by a flip, and those from it on 0."""
         bits = np.unpackbits(column, axis=1, count=self.bits, bitorder="little")
-        ones = np.zeros((len(column), self.bits + 1))
-        np.cumsum(bits, axis=1, out=ones[:, 1:])
-        x = np.arange(self.size)
-        flipped = 2 * ones[:, : self.size] - ones[:, -1:] + (self.bits - x)
-        kept = math.log1p(-self.flip / WORD)
-        return np.asarray(self.bits * kept + flipped * (math.log(self.flip / WORD) - kept))
+        p = np.array(self.distribution.flips) / WORD
+        flipped, kept = np.log(p), np.log1p(-p)
+        below, above = np.where(bits, flipped, kept), np.where(bits, kept, flipped)
+        logs = np.zeros((len(column), self.bits + 1))
+        np.cumsum(below - above, axis=1, out=logs[:, 1:])
+        return np.asarray(logs[:, : self.size] + above.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class ThresholdPaper(Threshold):
+    """Section 4.1 to the letter: `size` bits, the last of which is 1 for everybody."""
+
+    mechanism: ClassVar[str] = "threshold-paper"
+    extra_bits: ClassVar[int] = 1
+
+
+@dataclass(frozen=True)
+class ThresholdDummy(Threshold):
+    """The end of section 4.2: `threshold-paper` for one value more, which nobody holds."""
+
+    mechanism: ClassVar[str] = "threshold-dummy"
+    extra_bits: ClassVar[int] = 2
+
+
+class ThresholdMoments(Independent):
+    """A function as its steps: f(x) = (f(0) + f(last)) / 2 + sum_k (f(k) - f(k + 1)) s_k(x) / 2.
+
+    s_k is 1 if x <= k, else -1. A flipped sign times kappa_k = 1 / (1 - 2 p_k) is unbiased and has
+    the variance kappa_k^2 - 1. The last sign, in front of f(0) + f(last), is the constant 1. The
+    paper's estimator, equation 7, reads its noisy last bit instead.
+    """
+
+    lows, highs = -1, 1
+
+    def __init__(self, size: int, flips: tuple[int, ...]) -> None:
+        self.size = size
+        self.has_constant = self.knows_total = len(flips) == size - 1
+        self._is_extended = len(flips) > size
+        self.feature_count = len(flips) + self.has_constant
+        known = {flip: _sign_moments(flip) for flip in set(flips)}
+        signs = [known[flip] for flip in flips] + [(1.0, 0.0)] * self.has_constant
+        self.kappa, self.noise = np.array(signs).T
+
+    def _halves(self, functions: Floats) -> Floats:
+        """What each unbiased sign is multiplied with, the last sign last."""
+        ends = functions[..., :1] + functions[..., -1:]
+        steps = [functions[..., :-1] - functions[..., 1:]]
+        if self._is_extended:
+            ends, steps = functions[..., :1], [*steps, functions[..., -1:]]
+        return np.concatenate([*steps, ends], axis=-1) / 2
+
+    def coefficients(self, functions: Floats) -> Floats:
+        weights = self.kappa * self._halves(functions)
+        if self.has_constant:
+            return np.concatenate([weights[..., -1:], weights[..., :-1]], axis=-1)
+        return np.asarray(weights)
+
+    def second_moment(self, functions: Floats, others: Floats | None = None) -> Floats:
+        """f g, and the noise of every step of both, at every position alike."""
+        others = functions if others is None else others
+        first = self._halves(functions)
+        second = first if others is functions else self._halves(others)
+        return np.asarray(functions * others + ((first * second) @ self.noise)[..., None])
+
+    def frequencies(self, totals: Floats) -> Floats:
+        signs = np.concatenate([totals[1:], totals[:1]]) if self.has_constant else totals
+        halves = (self.kappa / 2 * signs.T).T
+        steps, last = halves[:-1], halves[-1]
+        result = np.zeros((len(halves), *totals.shape[1:]))
+        result[:-1] += steps
+        result[1:] -= steps
+        result[0] += last
+        result[-1] += last
+        return result[: self.size]
+
+    @property
+    def means(self) -> Floats:  # type: ignore[override]
+        """E[sign of bit k | x], (bits, size)."""
+        signs = np.where(np.arange(len(self.kappa))[:, None] >= np.arange(self.size), 1.0, -1.0)
+        bits = len(self.kappa) - self.has_constant
+        return np.asarray(signs[:bits] / self.kappa[:bits, None])
+
+    def mean_range_variance(self) -> float:
+        """In closed form, without a dummy: `size` of all ranges have a step at each sign."""
+        if self._is_extended or not self.has_constant:
+            return super().mean_range_variance()
+        return float(self.noise.sum() / 2 / (self.size + 1))
+
+
+def _sign_moments(flip: int) -> tuple[float, float]:
+    """Kappa, and kappa^2 - 1."""
+    keep, gap = Fraction(flip * (WORD - flip)), Fraction(WORD - 2 * flip)
+    return float(WORD / gap), float(4 * keep / gap**2)

@@ -1,6 +1,6 @@
 """Additive noise for several attributes: the search for patterns over the cells of a grid.
 
-The ring of `additive_channel.py` is wound up, see `torus_channel.py`. So noise that is added around
+The ring is wound up, see `additive_channel.py`. So noise that is added around
 the ring is added along all attributes at once, and what is known of a ring holds: the objective by
 frequencies, and the moves of the search.
 """
@@ -27,12 +27,12 @@ from metricldp.mechanisms.additive_search import (
     ring_spectrum,
     searched,
 )
+from metricldp.mechanisms.additive_channel import MOST_SOLVED, AdditiveChannel
 from metricldp.mechanisms.annealing import ROUNDS, Bounds, annealed
-from metricldp.mechanisms.channel import Floats, ranges_gram
 from metricldp.mechanisms.joint import kron
 from metricldp.mechanisms.joint_cells import Cells
 from metricldp.mechanisms.levels import Shape
-from metricldp.mechanisms.torus_channel import MOST_SOLVED, Wound, placed, strides_of
+from metricldp.mechanisms.moments import Floats, ranges_gram
 from metricldp.metrics.grid import Grid
 
 _PATTERNS, _FEWER, _MANY_PLACES = 8, 4, 1024
@@ -78,6 +78,17 @@ class CellWorkload:
         return mirrored(lags)
 
 
+def strides_of(lengths: tuple[int, ...]) -> tuple[int, ...]:
+    """How far one step along each attribute is, where the last runs fastest."""
+    return tuple(math.prod(lengths[d + 1 :]) for d in range(len(lengths)))
+
+
+def placed(along: Sequence[Depths], lengths: tuple[int, ...]) -> Depths:
+    """The places around the ring of all combinations of steps along each attribute."""
+    axes = [steps * stride for steps, stride in zip(along, strides_of(lengths), strict=True)]
+    return np.asarray(reduce(np.add.outer, axes)).reshape(-1) % math.prod(lengths)
+
+
 @dataclass(frozen=True)
 class Torus:
     """A ring of places on which the cells of a grid lie, and what heights have to keep there."""
@@ -102,7 +113,7 @@ class Torus:
 
     def channel(self, patterns: tuple[Shape, ...]) -> Cells:
         sizes = self.grid.sizes
-        return Cells(sizes, Wound.on(sizes, self.lengths, patterns, self.grid.step))
+        return Cells(sizes, AdditiveChannel.of(sizes, self.lengths, patterns, self.grid.step))
 
     @cached_property
     def kept(self) -> list[tuple[int, int]]:
@@ -198,7 +209,7 @@ def best_torus(
         torus = Torus(grid, lengths)
         patterns = _searched(asked, torus, scale, seed)
         try:
-            found.append((torus.channel(patterns).one.mean_square(gram), lengths, patterns))
+            found.append((torus.channel(patterns).one.moments.mean_square(gram), lengths, patterns))
         except QueryError:
             raise InvalidSpecError(
                 "epsilon is too small to distinguish cells in floats; use a larger epsilon"

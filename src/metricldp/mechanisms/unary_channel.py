@@ -23,17 +23,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from metricldp.basics.errors import CertificateError
-from metricldp.mechanisms.channel import Floats, Integers
-from metricldp.mechanisms.features import BitChannel
+from metricldp.mechanisms.channel import BitChannel, CoreChannel, Integers
 from metricldp.mechanisms.fields import Column
+from metricldp.mechanisms.moments import Floats, Independent
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import bernoullis, words_for
-from metricldp_core.distributions import Distribution, Unary
+from metricldp_core.distributions import Unary
 from metricldp_core.exact import WORD, ceil_of, decimal_of, exp_bounds, floor_of
 
 Losses = tuple[float, float]
@@ -45,43 +45,37 @@ _NEVER = 1e-300
 
 
 @dataclass(frozen=True)
-class UnaryChannel(BitChannel):
+class UnaryChannel(CoreChannel, BitChannel):
     """A bit for each value: 1 with probability own[k] / 2^64 for k itself, else other[k] / 2^64."""
 
-    size: int
-    own: tuple[int, ...]
-    other: tuple[int, ...]
+    distribution: Unary
 
     mechanism: ClassVar[str] = "unary"
-    constant: ClassVar[bool] = True
 
     @classmethod
-    def for_losses(cls, losses: Sequence[Losses]) -> UnaryChannel:
+    def of(cls, own: Sequence[int], other: Sequence[int]) -> Self:
+        return cls(Unary(len(own), tuple(own), tuple(other)))
+
+    @classmethod
+    def for_losses(cls, losses: Sequence[Losses]) -> Self:
         """The integers in which no bit tells more than its yes and no, each rounded to privacy.
 
-        With p lower and q higher both p/q and (1 - q)/(1 - p) are smaller, so nothing that was
-        kept before the rounding is broken by it.
+        With p lower and q higher both p/q and (1 - q)/(1 - p) are smaller, so the rounding keeps
+        every guarantee that held before.
         """
         integers = {pair: _integers(*pair) for pair in set(losses)}
         own, other = zip(*(integers[pair] for pair in losses), strict=True)
-        return cls(len(losses), own, other)
+        return cls.of(own, other)
 
-    def bit_chances(self) -> Floats:
-        own, other = (np.array(part, dtype=np.float64) / WORD for part in (self.own, self.other))
-        return np.where(np.eye(self.size, dtype=bool), own[:, None], other[:, None])
-
-    @property
-    def bits(self) -> int:
-        return self.size
-
-    def encode(self, positions: Integers, randomness: Randomness) -> Column:
+    def sample(self, positions: Integers, randomness: Randomness) -> Column:
         """Everybody's bits as if they had another value, a column at a time; then their own bit."""
         column = self.field.empty(len(positions))
-        own = np.array(self.own, dtype=np.uint64)
+        own = np.array(self.distribution.own, dtype=np.uint64)
         step = 64 * max(1, _AT_ONCE // 64 // self.size)
         for start in range(0, len(positions), step):
             here = positions[start : start + step]
-            drawn = bernoullis(randomness, self.other, words_for(len(here))).view(np.uint8)
+            words = words_for(len(here))
+            drawn = bernoullis(randomness, self.distribution.other, words).view(np.uint8)
             bits = np.unpackbits(drawn, axis=1, count=len(here), bitorder="little")
             bits[here, np.arange(len(here))] = randomness.words(len(here)) < own[here]
             packed = np.packbits(np.ascontiguousarray(bits.T), axis=1, bitorder="little")
@@ -89,39 +83,57 @@ class UnaryChannel(BitChannel):
         return column
 
     @cached_property
-    def distribution(self) -> Distribution:
-        return Unary(self.size, self.own, self.other)
+    def moments(self) -> UnaryMoments:
+        return UnaryMoments(self.distribution.own, self.distribution.other)
 
-    def _by_value(self, of: Callable[[Fraction, Fraction], Fraction]) -> Floats:
-        pairs = list(zip(self.own, self.other, strict=True))
-        made = {(p, q): float(of(Fraction(p, WORD), Fraction(q, WORD))) for p, q in set(pairs)}
-        return np.array([made[pair] for pair in pairs])
+    def log_likelihood(self, column: Column) -> Floats:
+        """The logarithm of all bits if they are about others, and the difference of one's own."""
+        bits = np.unpackbits(column, axis=1, count=self.size, bitorder="little")
+        moments = self.moments
+        own = np.where(bits, moments.by_value(lambda p, q: p), moments.by_value(lambda p, q: 1 - p))
+        other = np.where(
+            bits, moments.by_value(lambda p, q: q), moments.by_value(lambda p, q: 1 - q)
+        )
+        own, other = (np.maximum(probability, _NEVER) for probability in (own, other))
+        others = np.log(other)
+        return np.asarray(others.sum(axis=1, keepdims=True) + np.log(own) - others)
 
-    @cached_property
-    def _gap(self) -> Floats:
-        return self._by_value(lambda p, q: p - q)
 
-    @cached_property
-    def _middle(self) -> Floats:
-        """What an unbiased bit is for a sign of 0."""
-        return self._by_value(lambda p, q: (Fraction(1, 2) - q) / (p - q))
+class UnaryMoments(Independent):
+    """F = l + sum_k (f(k) - l) (b_k - q_k)/(p_k - q_k), for a level l.
 
-    @cached_property
-    def noise(self) -> tuple[Floats, Floats]:
-        """The variance of each unbiased bit, (b - q)/(p - q): at other values, and at its own."""
-        others = self._by_value(lambda p, q: q * (1 - q) / (p - q) ** 2)
-        return others, self._by_value(lambda p, q: p * (1 - p) / (p - q) ** 2)
+    Exactly one value is true, so any level l is unbiased. The mean of f, each value with the
+    variance of its bit, has the least variance under a uniform prior.
+    """
 
-    @cached_property
-    def _mean_noise(self) -> Floats:
-        """The same for people spread evenly."""
-        other, own = self.noise
-        return np.asarray(other + (own - other) / self.size)
+    lows, highs = -1, 1
 
-    @cached_property
-    def _shares(self) -> Floats:
-        """How much each value counts in the level from which functions are decoded."""
-        return np.asarray(self._mean_noise / self._mean_noise.sum())
+    def __init__(self, own: Sequence[int], other: Sequence[int]) -> None:
+        self.size, self.feature_count = len(own), 1 + len(own)
+        self._pairs = list(zip(own, other, strict=True))
+        self._gap = self.by_value(lambda p, q: p - q)
+        self._middle = self.by_value(lambda p, q: (Fraction(1, 2) - q) / (p - q))
+        """An unbiased bit for a sign of 0."""
+        self.noise = (
+            self.by_value(lambda p, q: q * (1 - q) / (p - q) ** 2),
+            self.by_value(lambda p, q: p * (1 - p) / (p - q) ** 2),
+        )
+        """The variance of each unbiased bit: at other values, and at its own."""
+        mean_noise = self.noise[0] + (self.noise[1] - self.noise[0]) / self.size
+        self._shares = mean_noise / mean_noise.sum()
+
+    def by_value(self, of: Callable[[Fraction, Fraction], Fraction]) -> Floats:
+        """A function of p and q of every value, as floats."""
+        values = {
+            (p, q): float(of(Fraction(p, WORD), Fraction(q, WORD))) for p, q in set(self._pairs)
+        }
+        return np.array([values[pair] for pair in self._pairs])
+
+    @property
+    def means(self) -> Floats:  # type: ignore[override]
+        """E[sign of bit k | x], (bits, size)."""
+        own, other = self.by_value(lambda p, q: 2 * p - 1), self.by_value(lambda p, q: 2 * q - 1)
+        return np.where(np.eye(self.size, dtype=bool), own[:, None], other[:, None])
 
     def _from_level(self, functions: Floats) -> tuple[Floats, Floats]:
         """A level, and what a function differs from it."""
@@ -129,17 +141,12 @@ class UnaryChannel(BitChannel):
         return level, functions - level
 
     def coefficients(self, functions: Floats) -> Floats:
-        """F = l + sum_k (f(k) - l) (b_k - q_k)/(p_k - q_k), for a level l that costs nothing.
-
-        Exactly one value is true, so any level l is unbiased. The mean of f, each value with the
-        variance of its bit, has the least variance for people spread evenly.
-        """
         level, rest = self._from_level(functions)
         fixed = level + rest @ self._middle[:, None]
         return np.concatenate([fixed, rest / (2 * self._gap)], axis=-1)
 
-    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
-        """f g, what everybody pays for every bit, and what is different about their own."""
+    def second_moment(self, functions: Floats, others: Floats | None = None) -> Floats:
+        """f g, the noise of every bit, and what is different about one's own."""
         others = functions if others is None else others
         rest = self._from_level(functions)[1]
         products = rest * (rest if others is functions else self._from_level(others)[1])
@@ -147,27 +154,11 @@ class UnaryChannel(BitChannel):
         everybody = products @ other[:, None]
         return np.asarray(functions * others + everybody + products * (own - other))
 
-    def cells(self, totals: Floats) -> Floats:
-        """Sums of unbiased bits, and each value's share of the people that they miss."""
+    def frequencies(self, totals: Floats) -> Floats:
+        """Sums of unbiased bits, and each value's part of the respondents that they miss."""
         sums = np.multiply.outer(self._middle, totals[0]) + (totals[1:].T / (2 * self._gap)).T
         missed = totals[0] - sums.sum(axis=0)
         return np.asarray(sums + np.multiply.outer(self._shares, missed))
-
-    def probability(self, x: int, report: Column) -> Fraction:
-        result = 1
-        for k, bit in enumerate(np.unpackbits(report, count=self.size, bitorder="little")):
-            one = self.own[k] if k == x else self.other[k]
-            result *= one if bit else WORD - one
-        return Fraction(result, WORD**self.size)
-
-    def log_chances(self, column: Column) -> Floats:
-        """What all bits are worth if they are about others, and the difference of one's own."""
-        bits = np.unpackbits(column, axis=1, count=self.size, bitorder="little")
-        own = np.where(bits, self._by_value(lambda p, q: p), self._by_value(lambda p, q: 1 - p))
-        other = np.where(bits, self._by_value(lambda p, q: q), self._by_value(lambda p, q: 1 - q))
-        own, other = (np.maximum(chance, _NEVER) for chance in (own, other))
-        others = np.log(other)
-        return np.asarray(others.sum(axis=1, keepdims=True) + np.log(own) - others)
 
 
 def _integers(yes: float, no: float) -> tuple[int, int]:

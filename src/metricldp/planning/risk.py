@@ -368,11 +368,11 @@ class SingleView:
         reports = self.channel.every_report()
         if len(reports) * self.states > _MOST_PROBABILITIES:
             return None
-        return self.channel.log_chances(reports)
+        return self.channel.log_likelihood(reports)
 
     def simulate(self, states: Integers, randomness: Randomness) -> Floats:
         """ln P(report | state) of one random report for each of these states, (n, states)."""
-        return self.channel.log_chances(self.channel.encode(states, randomness))
+        return self.channel.log_likelihood(self.channel.sample(states, randomness))
 
     def attribute(self, weights: Floats) -> Floats:
         """Sums over all states with the same guessed value, (n, states) -> (n, size)."""
@@ -393,9 +393,9 @@ class JointView:
     @cached_property
     def log_probabilities(self) -> Floats | None:
         count = math.prod(field.outputs for field in self.channel.fields.values())
-        if not self.channel.has_chances or count * self.states > _MOST_PROBABILITIES:
+        if not self.channel.has_likelihood or count * self.states > _MOST_PROBABILITIES:
             return None
-        return self.channel.log_chances(self.channel.every_report()).reshape(count, -1)
+        return self.channel.log_likelihood(self.channel.every_report()).reshape(count, -1)
 
     def attribute(self, weights: Floats) -> Floats:
         if self.axis is None:

@@ -44,7 +44,7 @@ def encode(
         elif block is None:
             columns[name] = _encode_column(survey, name, column, source)
         elif name == block.names[0]:
-            blurred = block.channel.encode([found[other] for other in block.names], source)
+            blurred = block.channel.sample([found[other] for other in block.names], source)
             columns |= {block.columns[part]: column for part, column in blurred.items()}
     if shuffle:
         order = random_order(len(next(iter(columns.values()))), source)
@@ -64,7 +64,7 @@ def _encode_column(
         own = randomness.spawn() if len(positions) > BATCH else randomness
         jobs.append(partial(_encode_batch, survey, name, positions[batch], column[batch], own))
     # Integers are drawn in steps so short that threads would mostly wait for each other.
-    threads = min(_cores(), len(jobs)) if channel.encodes_in_threads else 1
+    threads = min(_cores(), len(jobs)) if channel.is_bits else 1
     if threads <= 1:
         for job in jobs:
             job()
@@ -84,7 +84,7 @@ def _encode_batch(
 ) -> None:
     if survey.attributes[name].rounded_at_random:
         positions = round_at_random(randomness, positions)
-    column[:] = survey.channels[name].encode(positions, randomness)
+    column[:] = survey.channels[name].sample(positions, randomness)
 
 
 def _cores() -> int:

@@ -21,6 +21,9 @@ import numpy.typing as npt
 
 from metricldp.attributes.selection import Span
 from metricldp.mechanisms import Channel, Column, Floats
+from metricldp.mechanisms.fields import bit_of
+from metricldp.mechanisms.moments import Moments
+from metricldp.mechanisms.threshold import ThresholdMoments
 from metricldp.store.extremes import Extremes
 from metricldp.store.readings import Reading, Readings, chunks
 from metricldp.survey.agreement import Agreement
@@ -111,12 +114,12 @@ class Cuts:
             if name not in survey.channels:
                 return None
             channel = survey.channels[name]
-            cut = channel.cut(span.first, span.end)
+            cut = _cut(name, channel.moments, span)
             if cut is None:
                 return None
-            digits.append(Digit(name, cut.first, cut.second))
-            parts.append((cut.constant, cut.weight, cut.noise))
-        free = all(channel.free_when_whole for channel in survey.channels.values())
+            digits.append(cut[0])
+            parts.append(cut[1])
+        free = all(channel.moments.knows_total for channel in survey.channels.values())
         if not digits or not free or len(digits) > MAX_CUT_ATTRIBUTES:
             return None
         return cls(digits, tuple(parts))
@@ -139,6 +142,20 @@ class Cuts:
         """Turning one bit of each range moves F by kappa, and no cut can hide what it costs."""
         jump = math.prod((2 if constant else 1) * abs(w) for constant, w, _ in self._parts)
         return Extremes(0.0, 1.0, jump, 0.0)
+
+
+def _cut(name: str, moments: Moments, span: Span) -> tuple[Digit, Part] | None:
+    """The digit of a range of threshold bits, not all of them, with its c, w and v."""
+    if not isinstance(moments, ThresholdMoments) or not moments.has_constant:
+        return None
+    ends = [k for k in (span.end - 1, span.first - 1) if 0 <= k < moments.size - 1]
+    kappa, noise = float(moments.kappa[ends[0]]), float(moments.noise[ends].sum()) / 4
+    if len(ends) == 1:
+        weight = kappa / 2 if ends[0] == span.end - 1 else -kappa / 2
+        return Digit(name, ends[0], None), (0.5, weight, noise)
+    if kappa != moments.kappa[ends[1]]:
+        return None
+    return Digit(name, ends[0], ends[1]), (0.0, kappa, noise)
 
 
 @cache
@@ -196,7 +213,7 @@ def _ones(words: Words) -> int:
 def _factors(reading: Reading) -> list[tuple[Product, list[float]]] | None:
     """What a decoder is a sum of: the constant, and digits with their weight in each row."""
     channel = reading.channel
-    constant = int(channel.constant)
+    constant = int(channel.moments.has_constant)
     by_bit = reading.coefficients[:, constant:]
     used = np.flatnonzero(by_bit.any(axis=0)).tolist()
     if len(used) > MAX_TERMS:
@@ -298,7 +315,7 @@ def _minus_signs(
     size = _size(batch)
     columns = np.zeros((len(bits), 8 * -(-size // 64)), dtype=np.uint8)
     for column, (name, bit) in zip(columns, bits, strict=True):
-        plus = np.packbits(channels[name].bit(batch[name], bit), bitorder="little")
+        plus = np.packbits(bit_of(batch[name], bit), bitorder="little")
         np.invert(plus, out=column[: len(plus)])
     if size % 8:  # behind the last report
         columns[:, size // 8] &= (1 << size % 8) - 1

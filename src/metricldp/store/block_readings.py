@@ -76,7 +76,7 @@ class BlockReading:
         """Of each query; steps of its estimated variance are jumps squared at most."""
         del second
         (term, *_), *_ = self.rows
-        jump = self.channel.jump(term.factors or ())
+        jump = self.channel.skewness(term.factors or ())
         return Extremes(f.min(axis=-1), f.max(axis=-1), jump, jump**2)
 
     def values(self, batch: Mapping[str, Any]) -> Floats:
@@ -122,7 +122,7 @@ class CellReading:
     @cached_property
     def coefficients(self) -> Floats:
         found, known = (
-            self.channel.coefficients(self.functions),
+            self.channel.moments.coefficients(self.functions),
             np.ptp(self.functions, axis=1) == 0,
         )
         found[known] = self.functions[known, :1]  # what is the same for everybody needs no report
@@ -158,7 +158,10 @@ def read_items(block: Block, items: Sequence[Item]) -> BlockReading | CellReadin
     """The rows of a block."""
     if block.channel.one is not None:
         return _read_cells(block, items)
-    rows = (tuple(block.channel.moment(*item)) if item[1:] else _product(item[0]) for item in items)
+    rows = (
+        tuple(block.channel.second_moment(*item)) if item[1:] else _product(item[0])
+        for item in items
+    )
     return BlockReading(block, tuple(rows))
 
 
@@ -173,8 +176,8 @@ def _read_cells(block: Block, items: Sequence[Item]) -> CellReading:
     asked = list({id(f): f for item in items for f in item}.values())
     numbers = {id(f): place for place, f in enumerate(asked)}
     places = [[numbers[id(f)] for f in item] for item in items]
-    step = max(1, _AT_ONCE // one.features)
-    one.coefficients(np.zeros((1, one.size)))  # prepared once, before there are threads
+    step = max(1, _AT_ONCE // one.moments.feature_count)
+    one.moments.coefficients(np.zeros((1, one.size)))  # prepared once, before there are threads
     rows, jump = np.empty((len(items), queries, one.size)), np.empty(queries)
 
     def read(start: int) -> None:
@@ -185,7 +188,7 @@ def _read_cells(block: Block, items: Sequence[Item]) -> CellReading:
         squares = cache(lambda place, other: decoders(place) * decoders(other))
         for row, (first, *second) in enumerate(places):
             if second:
-                rows[row, chosen] = one.mean(squares(first, *second))
+                rows[row, chosen] = one.moments.mean(squares(first, *second))
             else:
                 rows[row, chosen] = values(first)
         most = np.prod([np.abs(f).max(axis=1) for f in factors[0]], axis=0)

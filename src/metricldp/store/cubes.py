@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
-from metricldp.mechanisms import Channel, Column, Floats
+from metricldp.mechanisms import Channel, Column, Floats, IntegerChannel
 from metricldp.store.bits import Batch, Counts, Words, transposed
 from metricldp.store.readings import Readings
 
@@ -77,7 +77,7 @@ class Table:
         cells: Floats = self.sums.astype(np.float64)
         for channel in self.channels.values():
             # Decode the first axis and send it to the back: after all, the order is restored.
-            cells = np.moveaxis(channel.cells(cells), 0, -1)
+            cells = np.moveaxis(channel.moments.frequencies(cells), 0, -1)
         return np.ascontiguousarray(cells)
 
     @cached_property
@@ -85,14 +85,14 @@ class Table:
         """Feature sums, cumulated where features are single values; bits are prefixes already."""
         prefixes = self.sums
         for axis, channel in enumerate(self.channels.values()):
-            if channel.cumulates:
+            if isinstance(channel, IntegerChannel):
                 prefixes = np.cumsum(prefixes, axis=axis)
         return prefixes
 
     def from_cells(self, readings: Readings) -> Floats:
         """Add up the cells where every function of a row differs from zero."""
         for name, channel in self.channels.items():
-            if not channel.linear:
+            if not channel.moments.is_linear:
                 raise QueryError(
                     f"cells of {name} do not add up to the estimates of {channel.mechanism}; "
                     "use layout 'prefix' or 'reports'"
@@ -140,7 +140,7 @@ class _Steps:
 def _changes(reading: Any) -> Floats:
     """What to multiply each prefix with: the step of the decoder behind it; bits are prefixes."""
     changes: Floats = reading.coefficients
-    if not reading.channel.cumulates:
+    if not isinstance(reading.channel, IntegerChannel):
         return changes
     changes = changes.copy()
     changes[:, :-1] -= reading.coefficients[:, 1:]
@@ -175,7 +175,7 @@ def _contract(table: npt.NDArray[np.generic], vectors: list[Floats]) -> float:
 
 def table_bytes(channels: Iterable[Channel]) -> int:
     """The memory that a table over these channels takes."""
-    return 8 * math.prod(channel.features for channel in channels)
+    return 8 * math.prod(channel.moments.feature_count for channel in channels)
 
 
 def _largest_product(channels: Iterable[Channel]) -> int:
@@ -204,11 +204,11 @@ def fits(channels: list[Channel]) -> bool:
 
 def _left_whole(sums: Counts, axis: int, channel: Channel) -> Any:
     """Sums of all other features: what is decoded for 1 is 1, whatever the features are."""
-    if channel.constant:
+    if channel.moments.has_constant:
         return sums.take(0, axis=axis)
-    if channel.cumulates:  # exactly one feature is 1
+    if isinstance(channel, IntegerChannel):  # exactly one feature is 1
         return sums.sum(axis=axis)
-    decoder = channel.coefficients(np.ones(channel.size))
+    decoder = channel.moments.coefficients(np.ones(channel.size))
     return np.rint(np.tensordot(decoder, sums, (0, axis))).astype(np.int64)
 
 
@@ -220,9 +220,9 @@ def worth_a_table(channels: list[Channel], queries: int) -> bool:
     """
     if table_bytes(channels) > MAX_TABLE_BYTES or _largest_product(channels) > MAX_FEATURE_PRODUCT:
         return False
-    if all(channel.cumulates for channel in channels):
+    if all(isinstance(channel, IntegerChannel) for channel in channels):
         return queries > 2
-    return queries > 2 + math.prod(channel.features for channel in channels) / 100
+    return queries > 2 + math.prod(channel.moments.feature_count for channel in channels) / 100
 
 
 def quickest(channels: Mapping[str, Channel], blocks: Collection[str]) -> str:
@@ -231,16 +231,16 @@ def quickest(channels: Mapping[str, Channel], blocks: Collection[str]) -> str:
     A decoder of cells of a grid changes everywhere; estimated cells need none, where they add up.
     """
     joint = any(name in blocks for name in channels)
-    return "cells" if joint and all(c.linear for c in channels.values()) else "prefix"
+    return "cells" if joint and all(c.moments.is_linear for c in channels.values()) else "prefix"
 
 
 def build(batches: Iterable[Batch], channels: Mapping[str, Channel]) -> Table:
     """One pass over the reports into a table, batch by batch on all cores."""
     batches = list(batches)
     kinds = list(channels.values())
-    sums = np.zeros([channel.features for channel in kinds], dtype=np.int64)
+    sums = np.zeros([channel.moments.feature_count for channel in kinds], dtype=np.int64)
     reports = sum(len(next(iter(batch.values()))) for batch in batches)
-    if all(channel.cumulates for channel in kinds):
+    if all(isinstance(channel, IntegerChannel) for channel in kinds):
         count = _histogram
     elif all(channel.is_bits for channel in kinds) and _worth_a_kernel(reports, sums.size):
         count = _sign_products
@@ -260,7 +260,7 @@ def _worth_a_kernel(reports: int, entries: int) -> bool:
 
 def _histogram(columns: list[Column], channels: list[Channel]) -> Counts:
     """How many reports have each combination of integers."""
-    sizes = [channel.features for channel in channels]
+    sizes = [channel.moments.feature_count for channel in channels]
     cells = columns[0].astype(np.int64)
     for column, size in zip(columns[1:], sizes[1:], strict=True):
         cells *= size
@@ -277,11 +277,11 @@ def _sign_products(columns: list[Column], channels: list[Channel]) -> Counts:
     """
     from metricldp.store import kernels
 
-    sizes = [channel.features for channel in channels]
+    sizes = [channel.moments.feature_count for channel in channels]
     half = _balanced(sizes)
     shape = math.prod(sizes[:half]), math.prod(sizes[half:])
     pairs = zip(columns, channels, strict=True)
-    bits = [transposed(~column, c.bits, int(c.constant)) for column, c in pairs]
+    bits = [transposed(~column, c.bits, int(c.moments.has_constant)) for column, c in pairs]
     step = max(16, min(WORDS_AT_ONCE, MAX_ENTRIES_AT_ONCE // max(shape) // 8))
     odd = np.zeros(shape, dtype=np.int64)
     for start in range(0, bits[0].shape[1], step):
@@ -306,7 +306,7 @@ def _feature_products(columns: list[Column], channels: list[Channel]) -> Counts:
     A sum of products over a chunk is at most its rows times the largest product of features. Below
     2^24 float32 holds it as it is; 2^16 rows of products up to 2^32 are far below float64's 2^53.
     """
-    sizes = [channel.features for channel in channels]
+    sizes = [channel.moments.feature_count for channel in channels]
     half = _balanced(sizes)
     widest = max(math.prod(sizes[:half]), math.prod(sizes[half:]))
     step = max(1, min(1 << 16, MAX_ENTRIES_AT_ONCE // widest))
@@ -315,7 +315,7 @@ def _feature_products(columns: list[Column], channels: list[Channel]) -> Counts:
     result = np.zeros((math.prod(sizes[:half]), math.prod(sizes[half:])), dtype=np.int64)
     for start in range(0, len(columns[0]), step):
         parts = [
-            channel.expand(column[start : start + step]).astype(kind)
+            channel.features(column[start : start + step]).astype(kind)
             for column, channel in zip(columns, channels, strict=True)
         ]
         rows = len(parts[0])

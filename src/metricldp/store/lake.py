@@ -138,7 +138,7 @@ class Lake(Tabled):
         codes = scan.joint_codes(readings.parts, readings.count)
         if codes is None:
             return None
-        size, features = codes.table.shape[1], channels[attribute].features
+        size, features = codes.table.shape[1], channels[attribute].moments.feature_count
         if size * features > scan.MAX_OPENED:
             return None
         sums = np.zeros((features, size), dtype=np.int64)

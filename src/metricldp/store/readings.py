@@ -66,7 +66,10 @@ class Reading:
 
     def extremes(self, f: Floats, second: Floats) -> Extremes:
         """Of each query, from the rows of f and of E[F^2]."""
-        jump, hidden = self.channel.jump(f), self.channel.hidden(np.maximum(second - f * f, 0.0))
+        jump, hidden = (
+            self.channel.moments.skewness(f),
+            self.channel.moments.unseen_variance(np.maximum(second - f * f, 0.0)),
+        )
         return Extremes(f.min(axis=-1), f.max(axis=-1), jump, hidden)
 
     def values(self, batch: Mapping[str, Any]) -> Floats:
@@ -139,7 +142,7 @@ def attribute_of(survey: Agreement, name: object) -> Attribute:
 def involved(survey: Agreement, *queries: Collection[str]) -> list[str]:
     """The attributes that matter: those named, and those that cost even when left whole."""
     named = {name for names in queries for name in names}
-    alone = [n for n, c in survey.channels.items() if n in named or not c.free_when_whole]
+    alone = [n for n, c in survey.channels.items() if n in named or not c.moments.knows_total]
     return alone + [n for n, block in survey.blocks.items() if named & {n, *block.names}]
 
 
@@ -274,13 +277,16 @@ def _square(survey: Agreement, name: str, f: Floats) -> Floats:
 
 def _reading(survey: Agreement, name: str, items: Sequence[Item]) -> Reading:
     channel = survey.channels[name]
+    moments = channel.moments
     found: dict[tuple[int, ...], tuple[Floats, Floats]] = {}  # by identity: rows share functions
     for item in items:
         key = tuple(id(function) for function in item)
         if key not in found:
             alone = len(item) == 1
             found[key] = (
-                (item[0], channel.coefficients(item[0])) if alone else channel.moments(*item)
+                (item[0], moments.coefficients(item[0]))
+                if alone
+                else moments.second_moment_estimator(*item)
             )
     rows = [found[tuple(id(function) for function in item)] for item in items]
     functions, coefficients = (_joined([row[part] for row in rows]) for part in (0, 1))

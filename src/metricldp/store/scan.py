@@ -57,13 +57,16 @@ def from_reports(
     # One attribute with too many codes is left open: all its features are summed instead.
     wide = max(
         (r for r in parts if isinstance(r, Reading)),
-        key=lambda r: math.inf if r.levels() is None else r.channel.features,
+        key=lambda r: math.inf if r.levels() is None else r.channel.moments.feature_count,
         default=None,
     )
     rest = [r for r in parts if r is not wide]
     if wide is not None and weights is None:
         codes = joint_codes(rest, rows)
-        if codes is not None and codes.table.shape[1] * wide.channel.features <= MAX_OPENED:
+        if (
+            codes is not None
+            and codes.table.shape[1] * wide.channel.moments.feature_count <= MAX_OPENED
+        ):
             sums = codes.table @ feature_sums(batches, codes, wide.name, wide.channel).T
             return np.asarray((wide.coefficients * sums).sum(axis=1))
     return _in_floats(batches, parts, rows, weights)
@@ -88,11 +91,11 @@ def opened(batches: Iterable[Batch], readings: Readings, name: str, channel: Cha
     codes = joint_codes(readings.parts, rows)
     if codes is not None:
         return np.asarray(codes.table @ feature_sums(batches, codes, name, channel).T)
-    identity = np.eye(channel.features)
-    result = np.zeros((rows, channel.features))
+    identity = np.eye(channel.moments.feature_count)
+    result = np.zeros((rows, channel.moments.feature_count))
     for batch in batches:
         rest = _products(batch, readings.parts, rows)
-        for start in range(0, channel.features, 16):
+        for start in range(0, channel.moments.feature_count, 16):
             features = channel.values(batch[name], identity[start : start + 16])
             result[:, start : start + 16] += rest @ features.T
     return result
@@ -103,7 +106,7 @@ def feature_sums(
 ) -> Counts:
     """Sums of every feature of one attribute over the reports of each code: (features, codes)."""
     size = codes.table.shape[1]
-    sums = np.zeros((channel.features, size), dtype=np.int64)
+    sums = np.zeros((channel.moments.feature_count, size), dtype=np.int64)
     for batch in batches:
         sums += channel.totals(batch[name], codes.read(batch), size)
     return sums

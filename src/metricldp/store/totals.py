@@ -15,6 +15,7 @@ import numpy as np
 from metricldp.attributes.answered import response_of
 from metricldp.basics.errors import InvalidReportError, InvalidSpecError, QueryError
 from metricldp.basics.text import counted, shown
+from metricldp.mechanisms import IntegerChannel
 from metricldp.reports import arrow
 from metricldp.reports.incoming import pieces
 from metricldp.reports.parquet import UNNUMBERED, numbered
@@ -39,7 +40,9 @@ class Totals(Store):
         for names in self.keep:
             channels = {name: survey.tabled[name] for name in names}
             cubes.check_size(list(channels.values()), names, "keep fewer attributes together")
-            empty = np.zeros([channel.features for channel in channels.values()], dtype=np.int64)
+            empty = np.zeros(
+                [channel.moments.feature_count for channel in channels.values()], dtype=np.int64
+            )
             self._tables[names] = cubes.Table(channels, empty)
         self._margins: dict[tuple[str, ...], cubes.Table] = {}
         """Tables that questions had summed out of those kept."""
@@ -56,7 +59,9 @@ class Totals(Store):
             )
         channels = survey.tabled
         for names, table in zip(saved.keep, saved.tables, strict=True):
-            wanted = tuple(channels[name].features for name in names if name in channels)
+            wanted = tuple(
+                channels[name].moments.feature_count for name in names if name in channels
+            )
             if table.shape != wanted:
                 raise InvalidReportError(
                     "shapes",
@@ -105,10 +110,10 @@ class Totals(Store):
         agreed: dict[tuple[str, ...], Any] = {(): np.int64(self.n)}
         for names, table in self._tables.items():
             most = self.n * table.largest_product
-            counts = all(channel.cumulates for channel in table.channels.values())
+            counts = all(isinstance(channel, IntegerChannel) for channel in table.channels.values())
             if table.sums.min() < (0 if counts else -most) or table.sums.max() > most:
                 raise InvalidReportError("sums", self._no_sums(names, path))
-            whole = tuple(name for name in names if not table.channels[name].free_when_whole)
+            whole = tuple(name for name in names if not table.channels[name].moments.knows_total)
             shared = {tuple(name for name in names if name in other) for other in self.keep}
             for common in {whole, *shared}:
                 margin = table.over(common).sums

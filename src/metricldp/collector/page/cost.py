@@ -83,7 +83,10 @@ def seconds_for(tally: Tally, request: Request) -> float:
     channels = [
         survey.channels.get(name) for name in involved(survey, {*compared, *_groups(request)})
     ]
-    wide = any(c is None or (c.cumulates and c.features > _WIDE) for c in channels)
+    wide = any(
+        c is None or (isinstance(c, IntegerChannel) and c.moments.feature_count > _WIDE)
+        for c in channels
+    )
     one = n * (_WIDE_PASS if wide else _PASS) * (1 + len(channels))
     opened = n * sum(_FEATURE * _bits(survey, name) for name in asked)
     cells = _cells(survey, request)
@@ -105,9 +108,9 @@ def _table_seconds(
     channels = [survey.channels[name] for name in names if name in survey.channels]
     if len(channels) < len(names) or not worth_a_table(channels, cells):
         return cells * one
-    if all(channel.cumulates for channel in channels):
+    if all(isinstance(channel, IntegerChannel) for channel in channels):
         return tally.n * _PASS * len(channels)
-    return tally.n * _PRODUCT * math.prod(channel.features for channel in channels)
+    return tally.n * _PRODUCT * math.prod(channel.moments.feature_count for channel in channels)
 
 
 def _sums(survey: Agreement, request: Request, asked: list[str]) -> int:
@@ -129,7 +132,7 @@ def _sums(survey: Agreement, request: Request, asked: list[str]) -> int:
 def _bits(survey: Agreement, name: str) -> int:
     """Features of an attribute that are read one by one."""
     return sum(
-        0 if channel.cumulates else channel.features
+        0 if isinstance(channel, IntegerChannel) else channel.moments.feature_count
         for channel in (survey.channels.get(one) for one in involved(survey, [name]))
         if channel is not None
     )

@@ -194,7 +194,7 @@ class Law:
     def _scores(self, sample: Sample, kind: int, pair: Pair) -> Floats:
         parts = list(self._parts(pair))
         longest = max((self._bits(columns) for columns, *_ in parts), default=0)
-        has_law = all(block.channel.has_chances for block in self.survey.blocks.values())
+        has_law = all(block.channel.has_likelihood for block in self.survey.blocks.values())
         if longest > _MANY_BITS or not has_law:
             return np.zeros(0)
         if longest > _FEW_BITS:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -45,7 +45,7 @@ import numpy as np
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.lab.peers.distribution import Baseline
 from metricldp.mechanisms import Column, Floats, Integers, Number
-from metricldp.mechanisms.geometric_noise import GeometricNoise
+from metricldp.mechanisms.geometric import add_noise, geometric_distribution
 from metricldp.mechanisms.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
 from metricldp.mechanisms.randomness import Randomness
 from metricldp_core import distributions as core
@@ -67,11 +67,11 @@ class Faces(Baseline, JointChannel):
     sizes: Sizes
     steps: tuple[Fraction, ...]
     """Epsilon per step of each attribute."""
-    noises: tuple[GeometricNoise, ...]
+    noises: tuple[core.Geometric, ...]
     """Of every node of the faces of each attribute."""
 
     mechanism: ClassVar[str] = "faces"
-    has_chances: ClassVar[bool] = False
+    has_likelihood: ClassVar[bool] = False
 
     @classmethod
     def for_steps(cls, sizes: Sizes, steps: tuple[Fraction, ...]) -> Faces:
@@ -81,7 +81,9 @@ class Faces(Baseline, JointChannel):
                 f"use at most {MOST_CORNERS:,}"
             )
         shares = (_share(sizes, d, step) for d, step in enumerate(steps))
-        return cls(sizes, steps, tuple(map(GeometricNoise.for_epsilon, shares)))
+        return cls(
+            sizes, steps, tuple(geometric_distribution(_UNBOUNDED, share) for share in shares)
+        )
 
     @cached_property
     def fields(self) -> Mapping[Part, Number]:
@@ -95,7 +97,7 @@ class Faces(Baseline, JointChannel):
         return math.ceil(_FAR * sum(nodes))
 
     def law(self) -> dict[str, Any]:
-        noises = [noise.noise_data() for noise in self._distributions]
+        noises = [noise.noise_data() for noise in self.noises]
         sizes = {"sizes": list(self.sizes), "reach": self.reach}
         return {"law": self.mechanism, **sizes, "noises": noises}
 
@@ -106,7 +108,7 @@ class Faces(Baseline, JointChannel):
 
     # The device
 
-    def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
+    def sample(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         count = len(positions[0])
         below = np.ones((count, *self.sizes), dtype=np.int64)
         for d, (size, x) in enumerate(zip(self.sizes, positions, strict=True)):
@@ -116,7 +118,7 @@ class Faces(Baseline, JointChannel):
             shape = (count, *(size - (e == d) for e, size in enumerate(self.sizes)))
             drawn = np.empty(math.prod(shape), dtype=np.int64)
             middle = np.full(len(drawn), _UNBOUNDED)
-            noise.blur(randomness, middle, 2 * _UNBOUNDED + 1, drawn)
+            add_noise(replace(noise, size=2 * _UNBOUNDED + 1), randomness, middle, drawn)
             self._add(below, d, (drawn - _UNBOUNDED).reshape(shape))
         rows = np.clip(below + self.reach, 0, 2 * self.reach + 1).reshape(count, -1).T
         return {
@@ -128,7 +130,7 @@ class Faces(Baseline, JointChannel):
         below = np.zeros((1, *self.sizes), dtype=np.int64)
         corner: tuple[Any, ...] = (0, *(slice(x, None) for x in positions))
         below[corner] = 1
-        for d, noise in enumerate(self._distributions):
+        for d, noise in enumerate(self.noises):
             shape = (1, *(size - (e == d) for e, size in enumerate(self.sizes)))
             drawn = [noise.noise(words) for _ in range(math.prod(shape))]
             self._add(below, d, np.array(drawn, dtype=np.int64).reshape(shape))
@@ -150,14 +152,9 @@ class Faces(Baseline, JointChannel):
     def worst_ratio(self, x: People, other: People) -> Fraction:
         """At most so much: what the partner of a vector of noise costs, step by step."""
         return product(
-            self._distributions[d].upper_ratio(_others(self.sizes, d) * abs(a - b))
+            self.noises[d].upper_ratio(_others(self.sizes, d) * abs(a - b))
             for d, (a, b) in enumerate(zip(x, other, strict=True))
         )
-
-    @cached_property
-    def _distributions(self) -> list[core.Geometric]:
-        """The noise of each attribute's nodes, as a device draws it."""
-        return [core.Geometric(_UNBOUNDED, n.zero, n.digits, n.block) for n in self.noises]
 
     def worst_pairs(self) -> Iterator[tuple[People, People, Fraction]]:
         """A step along each attribute; all other pairs are sums of such steps."""
@@ -184,7 +181,7 @@ class Faces(Baseline, JointChannel):
         weights = np.abs(self._coefficients(functions))
         return np.asarray(weights[:, :-1].sum(axis=1) * (self.reach + 1) + weights[:, -1])
 
-    def jump(self, functions: Functions) -> Floats:
+    def skewness(self, functions: Functions) -> Floats:
         """That of one noise: the root of its fourth moment over the second, 1 + 6 variances."""
         corners = [_differences(f) for f in functions]
         nodes = [np.abs(c @ t.T).max(axis=1) for c, t in zip(corners, self._nodes, strict=True)]
@@ -202,7 +199,7 @@ class Faces(Baseline, JointChannel):
         shares = (float(_share(self.sizes, d, step)) for d, step in enumerate(self.steps))
         return [1 / (2 * math.sinh(share / 2) ** 2) for share in shares]
 
-    def _moment(self, functions: Functions, others: Functions) -> list[Term]:
+    def _second_moment(self, functions: Functions, others: Functions) -> list[Term]:
         """f g, and the same noise for everybody: of each node its weight squared."""
         pairs = list(zip(functions, others, self._nodes, strict=True))
         cuts, nodes = [], []

@@ -40,7 +40,7 @@ class Hadamard(SignChannel):
         """K, the smallest power of two above size."""
         return 1 << self.size.bit_length()
 
-    def encode(self, positions: Integers, randomness: Randomness) -> Column:
+    def sample(self, positions: Integers, randomness: Randomness) -> Column:
         """Any y; if it is of the wrong half, the lowest one of the row is flipped in it.
 
         That changes the sign, and pairs the y of one half with those of the other.
@@ -70,7 +70,7 @@ class Hadamard(SignChannel):
         rows = transform(values, self.outputs) / self.outputs
         return np.asarray(rows[..., :1] + self.gap * rows[..., 1 : 1 + self.size])
 
-    def cells(self, totals: Floats) -> Floats:
+    def frequencies(self, totals: Floats) -> Floats:
         """Sums of the signs of each row, and an equal share of the people that they miss."""
         rows = np.moveaxis(transform(np.moveaxis(totals, 0, -1), self.outputs), -1, 0)
         found = rows[1 : 1 + self.size] / self.gap

@@ -38,10 +38,12 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.lab.peers.supports import Supports
-from metricldp.mechanisms import Column, Floats, Integers, NumberChannel, Response
+from metricldp.mechanisms import Column, Floats, Integers, NumberChannel, Response, keep_for
+from metricldp.mechanisms.moments import Exchangeable
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import uniform
 from metricldp_core.canonical import word
+from metricldp_core.distributions import RandomizedResponse
 from metricldp_core.exact import WORD, exp_bounds
 from metricldp_core.random_words import Words
 
@@ -75,7 +77,7 @@ class LocalHashing(Supports, NumberChannel):
                 f"local-hashing of {size:,} positions into {buckets:,} buckets needs reports of "
                 "more than 63 bits; use fewer positions or a smaller epsilon"
             )
-        return cls(size, buckets, Response.for_epsilon(buckets, epsilon).keep)
+        return cls(size, buckets, keep_for(buckets, epsilon))
 
     @cached_property
     def prime(self) -> int:
@@ -83,7 +85,7 @@ class LocalHashing(Supports, NumberChannel):
 
     @cached_property
     def response(self) -> Response:
-        return Response(self.buckets, self.keep)
+        return Response(RandomizedResponse(self.buckets, self.keep))
 
     @property
     def outputs(self) -> int:
@@ -93,10 +95,10 @@ class LocalHashing(Supports, NumberChannel):
         found = {"law": self.mechanism, "size": self.size, "prime": self.prime}
         return {**found, "buckets": self.buckets, "keep": word(self.keep)}
 
-    def encode(self, positions: Integers, randomness: Randomness) -> Column:
+    def sample(self, positions: Integers, randomness: Randomness) -> Column:
         drawn = uniform(randomness, self.prime**3, len(positions)).astype(np.uint64)
         buckets = self._hashed(drawn, positions.astype(np.uint64))
-        blurred = self.response.encode(buckets.astype(np.int64), randomness)
+        blurred = self.response.sample(buckets.astype(np.int64), randomness)
         return (drawn * np.uint64(self.buckets) + blurred).astype(self.field.dtype)
 
     def blur(self, position: int, words: Words) -> int:
@@ -117,14 +119,17 @@ class LocalHashing(Supports, NumberChannel):
         found: npt.NDArray[np.bool_] = self._hashed(polynomials, values[:, None]) == buckets
         return found
 
-    def expand(self, column: Column) -> npt.NDArray[np.int8]:
-        found = np.ones((self.features, len(column)), dtype=np.int8)
+    def features(self, column: Column, chosen: Integers | None = None) -> npt.NDArray[np.int8]:
+        if chosen is not None:
+            return self.supports(column, chosen.astype(np.uint64)).T.view(np.int8)
+        found = np.ones((1 + self.size, len(column)), dtype=np.int8)
         for part in self._parts(len(column)):
             found[1:, part] = self.supports(column[part], np.arange(self.size, dtype=np.uint64))
         return found.T
 
-    def raised(self, column: Column, feature: int) -> npt.NDArray[np.uint8]:
-        return np.asarray(self.supports(column, np.array([feature], dtype=np.uint64))[0], np.uint8)
+    @cached_property
+    def moments(self) -> Exchangeable:
+        return _HashedMoments(self)
 
     @cached_property
     def moments_of_supports(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
@@ -138,16 +143,6 @@ class LocalHashing(Supports, NumberChannel):
         )
         return p, (p - q) * pair + q, p * pair, (p - q) * triple + q * pair
 
-    def influence(self, function: Floats) -> float:
-        """The worst of all reports; where they are too many, of all sets of supported values.
-
-        Not every set is supported by some polynomial, so the latter can be too large.
-        """
-        if self.outputs * self.size > _MOST_LISTED:
-            return super().influence(function)
-        decoder = self.coefficients(function)[None]
-        return float(np.abs(self.values(self.every_report(), decoder)).max())
-
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """That of two buckets: for any two values some polynomial tells them apart."""
         return Fraction(1) if x == other else self.response.distribution.ratio(0, 1)
@@ -156,6 +151,23 @@ class LocalHashing(Supports, NumberChannel):
         polynomial, bucket = divmod(int(report), self.buckets)
         blurred = self.response.probability(self._hashed(polynomial, x), np.asarray(bucket))
         return blurred / self.prime**3
+
+
+class _HashedMoments(Exchangeable):
+    def __init__(self, channel: LocalHashing) -> None:
+        super().__init__(channel.size, channel.moments_of_supports)
+        self._channel = channel
+
+    def output_range(self, function: Floats) -> tuple[float, float]:
+        """The ends over all reports; if they are too many, over all sets of supported values.
+
+        Not every set is supported by some polynomial, so the latter can be too large.
+        """
+        channel = self._channel
+        if channel.outputs * self.size > _MOST_LISTED:
+            return super().output_range(function)
+        values = channel.values(channel.every_report(), self.coefficients(function)[None])
+        return float(values.min()), float(values.max())
 
 
 @lru_cache(maxsize=64)

@@ -40,7 +40,7 @@ class PlainHierarchy(Hierarchy):
     """The same reports, decoded from as few nodes as can be."""
 
     mechanism: ClassVar[str] = "hierarchy-plain"
-    linear: ClassVar[bool] = False
+    is_linear: ClassVar[bool] = False
     """Which nodes are the largest ones depends on the function."""
 
     def write(self, functions: Floats) -> Written:

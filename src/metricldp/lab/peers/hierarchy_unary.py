@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,8 @@ import numpy.typing as npt
 from metricldp.lab.peers.distribution import Baseline
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.unary import UnaryOptimised
-from metricldp.mechanisms import Channel, Column, Floats, Integers
-from metricldp.mechanisms.channel import farthest
-from metricldp.mechanisms.fields import Bytes, Mask, read_number, write_number
+from metricldp.mechanisms import Channel, Column, Floats, Integers, Moments
+from metricldp.mechanisms.fields import Bytes, Mask, bit_of, read_number, write_number
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import uniform
 from metricldp_core.canonical import word
@@ -86,7 +85,7 @@ class LevelBits(Bytes):
 
 
 @dataclass(frozen=True)
-class UnaryHierarchy(Baseline, Tree, Channel):
+class UnaryHierarchy(Baseline, Tree, Channel, Moments):
     """Bits of the nodes of one level; q is other / 2^64.
 
     Features: the constant 1, then of every node the bit, or 0 where another level was drawn.
@@ -97,14 +96,14 @@ class UnaryHierarchy(Baseline, Tree, Channel):
     branching: int
 
     mechanism: ClassVar[str] = "hierarchy-unary"
-    constant: ClassVar[bool] = True
+    has_constant: ClassVar[bool] = True  # type: ignore[misc]
     same_ratio_for_all_pairs = True
     two_values: ClassVar[tuple[int, int] | None] = (0, 1)
 
     @classmethod
     def branched(cls, branching: int, size: int, epsilon: Fraction) -> UnaryHierarchy:
         """The q of unary encoding; with more children than values there is one level."""
-        other = UnaryOptimised.for_epsilon(2, epsilon).other[0]
+        other = UnaryOptimised.for_epsilon(2, epsilon).distribution.other[0]
         return cls(size, other, min(branching, size))
 
     @cached_property
@@ -119,12 +118,12 @@ class UnaryHierarchy(Baseline, Tree, Channel):
         tree = {"counts": self.counts, "widths": self.widths}
         return {"law": "level-bits", "size": self.size, "other": word(self.other), **tree}
 
-    def encode(self, positions: Integers, randomness: Randomness) -> Column:
+    def sample(self, positions: Integers, randomness: Randomness) -> Column:
         levels = uniform(randomness, len(self.counts), len(positions))
         column = self.field.labelled(levels)
         for level, (oracle, width) in enumerate(zip(self.oracles, self.widths, strict=True)):
             rows = np.flatnonzero(levels == level)
-            column[rows, : oracle.field.width] |= oracle.encode(
+            column[rows, : oracle.field.width] |= oracle.sample(
                 positions[rows] // width, randomness
             )
         return column
@@ -135,7 +134,11 @@ class UnaryHierarchy(Baseline, Tree, Channel):
         return bits | level << self.size
 
     @property
-    def features(self) -> int:
+    def moments(self) -> Self:
+        return self
+
+    @property
+    def feature_count(self) -> int:  # type: ignore[override]
         return 1 + sum(self.counts)
 
     @cached_property
@@ -143,8 +146,10 @@ class UnaryHierarchy(Baseline, Tree, Channel):
         ends = (1 + np.cumsum(self.counts)).tolist()
         return [slice(end - count, end) for end, count in zip(ends, self.counts, strict=True)]
 
-    def expand(self, column: Column) -> npt.NDArray[np.int8]:
-        found = np.zeros((len(column), self.features), dtype=np.int8)
+    def features(self, column: Column, chosen: Integers | None = None) -> npt.NDArray[np.int8]:
+        if chosen is not None:
+            return np.stack([self._feature(column, int(feature)) for feature in chosen], axis=1)
+        found = np.zeros((len(column), self.feature_count), dtype=np.int8)
         found[:, 0] = 1
         levels = self.field.level(column)
         for level, (count, features) in enumerate(zip(self.counts, self._slices, strict=True)):
@@ -153,10 +158,11 @@ class UnaryHierarchy(Baseline, Tree, Channel):
             found[rows, features] = bits
         return found
 
-    def raised(self, column: Column, feature: int) -> npt.NDArray[np.uint8]:
+    def _feature(self, column: Column, feature: int) -> npt.NDArray[np.int8]:
         level = sum(feature >= features.stop - 1 for features in self._slices)
         node = feature + 1 - self._slices[level].start
-        return np.asarray(self.bit(column, node) * (self.field.level(column) == level))
+        bits = bit_of(column, node) * (self.field.level(column) == level)
+        return np.asarray(bits, dtype=np.int8)
 
     @cached_property
     def _scale(self) -> float:
@@ -168,13 +174,13 @@ class UnaryHierarchy(Baseline, Tree, Channel):
         scaled = [self._scale * weights for weights in written.weights]
         return np.concatenate([written.constant, *scaled], axis=-1)
 
-    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
+    def second_moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """With F = c + A and G = d + B: c g + d f - c d + E[A B | x]."""
         others = functions if others is None else others
         first = self.write(functions)
         second = first if others is functions else self.write(others)
         paid = np.zeros(np.broadcast_shapes(functions.shape, others.shape))
-        noise = self.oracles[-1].noise[0][0]
+        noise = self.oracles[-1].moments.noise[0][0]
         for width, one, other in zip(self.widths, first.weights, second.weights, strict=True):
             products = one * other
             paid += noise * products.sum(axis=-1, keepdims=True)
@@ -182,16 +188,18 @@ class UnaryHierarchy(Baseline, Tree, Channel):
         c, d = first.constant, second.constant
         return np.asarray(c * others + d * functions - c * d + len(self.counts) * paid)
 
-    def cells(self, totals: Floats) -> Floats:
+    def frequencies(self, totals: Floats) -> Floats:
         last = np.moveaxis(totals, 0, -1)
         nodes = [self._scale * last[..., features] for features in self._slices]
         return np.moveaxis(self.unwrite(last[..., :1], nodes), -1, 0)
 
-    def influence(self, function: Floats) -> float:
+    def output_range(self, function: Floats) -> tuple[float, float]:
         """The level whose ones, where they add or where they take away, move most."""
         weights = self.coefficients(function)
         levels = [weights[features] for features in self._slices]
-        return max(farthest(weights[0], np.stack([level, 0 * level])) for level in levels)
+        low = min(level.clip(max=0).sum() for level in levels)
+        high = max(level.clip(min=0).sum() for level in levels)
+        return float(weights[0] + low), float(weights[0] + high)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         return self.oracles[-1].distribution.ratio(x, other)
@@ -202,10 +210,10 @@ class UnaryHierarchy(Baseline, Tree, Channel):
         bits = oracle.probability(x // self.widths[level], report[: oracle.field.width])
         return bits / len(self.counts)
 
-    def log_chances(self, column: Column) -> Floats:
+    def log_likelihood(self, column: Column) -> Floats:
         found, levels = np.empty((len(column), self.size)), self.field.level(column)
         for level, (oracle, width) in enumerate(zip(self.oracles, self.widths, strict=True)):
             rows = levels == level
-            nodes = oracle.log_chances(column[rows, : oracle.field.width])
+            nodes = oracle.log_likelihood(column[rows, : oracle.field.width])
             found[rows] = np.repeat(nodes, width, axis=1)[:, : self.size]
         return np.asarray(found - np.log(len(self.counts)))

@@ -45,11 +45,12 @@ import numpy as np
 from metricldp.lab.peers.distribution import Baseline
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.walsh import odd, power_of_two, transform
-from metricldp.mechanisms import Column, Floats, Integers, Number, Response
+from metricldp.mechanisms import Column, Floats, Integers, Number, Response, keep_for
 from metricldp.mechanisms.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import uniform
 from metricldp_core.canonical import word
+from metricldp_core.distributions import RandomizedResponse
 from metricldp_core.exact import WORD, log_of
 from metricldp_core.random_words import Words
 
@@ -144,12 +145,12 @@ class HadamardBoxes(Boxes):
     def for_epsilon(
         cls, sizes: Sizes, branchings: Sizes, epsilon: Fraction, *, consistent: bool = False
     ) -> HadamardBoxes:
-        return cls(sizes, branchings, Response.for_epsilon(2, epsilon).keep, consistent)
+        return cls(sizes, branchings, keep_for(2, epsilon), consistent)
 
     @cached_property
     def sign(self) -> Response:
         """What blurs the sign: randomized response with two values and the whole epsilon."""
-        return Response(2, self.keep)
+        return Response(RandomizedResponse(2, self.keep))
 
     @cached_property
     def kappa(self) -> float:
@@ -164,7 +165,7 @@ class HadamardBoxes(Boxes):
     def law(self) -> dict[str, Any]:
         return {**super().law(), "keep": word(self.keep)}
 
-    def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
+    def sample(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         """Levels and indices at random, the sign that belongs to them, blurred."""
         columns: dict[Part, Column] = {}
         sign: Integers = np.zeros(len(positions[0]), dtype=np.int64)
@@ -175,7 +176,7 @@ class HadamardBoxes(Boxes):
             index = words.astype(np.int64)
             sign = sign ^ odd(index & positions[d] // np.array(tree.levels)[level])
             columns[d] = (np.array(tree.starts)[level] + index).astype(self.fields[d].dtype)
-        return {**columns, SIGN: self.sign.encode(sign, randomness)}
+        return {**columns, SIGN: self.sign.sample(sign, randomness)}
 
     def draw(self, positions: Sequence[int], words: Words) -> list[int]:
         codes, sign = [], 0
@@ -195,7 +196,7 @@ class HadamardBoxes(Boxes):
             true ^= (index & position // tree.levels[level]).bit_count() & 1
         return mass * self.sign.probability(true, np.asarray(report[SIGN]))
 
-    def log_chances(self, columns: Columns) -> Floats:
+    def log_likelihood(self, columns: Columns) -> Floats:
         """The sign that belongs to everybody under each report, and the law of levels."""
         count, ways = len(columns[SIGN]), len(self.sizes)
         sign = columns[SIGN].astype(np.int64).reshape(-1, *[1] * ways)
@@ -238,7 +239,7 @@ class HadamardBoxes(Boxes):
         most = [np.abs(signed).max(axis=-1) for signed in self._signed(functions)]
         return np.asarray(self.kappa * self.vectors * np.prod(most, axis=0))
 
-    def _moment(self, functions: Functions, others: Functions) -> list[Term]:
+    def _second_moment(self, functions: Functions, others: Functions) -> list[Term]:
         sums = products(self.weights(functions), self.weights(others))
         return [Term(self.kappa**2 * self.vectors * sums)]
 

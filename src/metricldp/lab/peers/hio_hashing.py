@@ -69,14 +69,14 @@ class HashedBoxes(Boxes):
     def law(self) -> dict[str, Any]:
         return {**self.oracle.law(), **super().law()}
 
-    def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
+    def sample(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         columns: dict[Part, Column] = {}
         box: Integers = np.zeros(len(positions[0]), dtype=np.int64)
         for d, tree in enumerate(self.trees):
             level = uniform(randomness, len(tree.levels), len(box))
             box = box * np.array(tree.sizes)[level] + positions[d] // np.array(tree.levels)[level]
             columns[d] = level.astype(self.fields[d].dtype)
-        return {**columns, BOX: self.oracle.encode(box, randomness)}
+        return {**columns, BOX: self.oracle.sample(box, randomness)}
 
     def draw(self, positions: Sequence[int], words: Words) -> list[int]:
         levels = [words.uniform(len(tree.levels)) for tree in self.trees]
@@ -100,7 +100,7 @@ class HashedBoxes(Boxes):
         """
         return self.oracle.worst_ratio(0, int(x != other))
 
-    def _moment(self, functions: Functions, others: Functions) -> list[Term]:
+    def _second_moment(self, functions: Functions, others: Functions) -> list[Term]:
         first, second = self.fewest(functions), self.fewest(others)
         sums, more = (
             [[w.sum(axis=-1, keepdims=True) for w in levels] for levels in weights]

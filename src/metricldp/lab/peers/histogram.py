@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
 
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.lab.peers.unary import AlikeUnary
-from metricldp.mechanisms import Floats, MatrixChannel
+from metricldp.mechanisms import MatrixChannel
 from metricldp.mechanisms.matrix import MOST_POSITIONS
 from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
@@ -45,11 +45,6 @@ class HistogramSum(MatrixChannel):
                 f"use at most {MOST_POSITIONS:,}"
             )
         return cls.of(np.eye(size, dtype=np.int64), [epsilon / 2] * size, reach)
-
-    @cached_property
-    def _decoder(self) -> Floats:
-        """Least squares in closed form: all rows have the same noise."""
-        return np.eye(self.size)[:-1] - 1 / self.size
 
 
 class HistogramThreshold(AlikeUnary):

@@ -89,7 +89,7 @@ class OneLevel(SignChannel):
         tree = {"counts": self.counts, "widths": self.widths, "halves": self.signed}
         return {"law": "levels", "size": self.size, "keep": word(self.keep), **tree}
 
-    def encode(self, positions: Integers, randomness: Randomness) -> Column:
+    def sample(self, positions: Integers, randomness: Randomness) -> Column:
         count = len(positions)
         level = uniform(randomness, len(self.counts), count)
         orders = np.array(self._orders)[level]
@@ -139,7 +139,7 @@ class OneLevel(SignChannel):
             result += (common + signed) / (2 * order * len(self.counts))
         return result
 
-    def moment(self, functions: Floats, others: Floats | None = None) -> Floats:
+    def second_moment(self, functions: Floats, others: Floats | None = None) -> Floats:
         """With F = c + A and G = d + B: c g + d f - c d + E[A B], the last alike for all x."""
         others = functions if others is None else others
         first = self.write(functions)
@@ -152,7 +152,7 @@ class OneLevel(SignChannel):
         noise = self._scale / self.gap * noise
         return np.asarray(c * others + d * functions + (noise - c * d))
 
-    def cells(self, totals: Floats) -> Floats:
+    def frequencies(self, totals: Floats) -> Floats:
         last = np.moveaxis(totals, 0, -1)
         nodes = []
         for count, start, order in zip(self.counts, self._starts, self._orders, strict=True):

@@ -119,7 +119,7 @@ class Planar(Baseline, JointChannel):
         """Of every cell's law up to each report, without the last."""
         return np.cumsum(self.table[:, :-1], axis=1, dtype=np.uint64)
 
-    def encode(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
+    def sample(self, positions: Sequence[Integers], randomness: Randomness) -> dict[Part, Column]:
         """One uniform word for each person, looked up in the sums of their cell's law."""
         cells = self._cell(positions)
         words = randomness.words(len(cells))
@@ -140,7 +140,7 @@ class Planar(Baseline, JointChannel):
     def probability(self, x: People, report: Mapping[Part, int]) -> Fraction:
         return Fraction(int(self.table[self._cell(x), self._cell((report[0], report[1]))]), WORD)
 
-    def log_chances(self, columns: Columns) -> Floats:
+    def log_likelihood(self, columns: Columns) -> Floats:
         with np.errstate(divide="ignore"):
             found = np.log(self._matrix[:, self._cell([columns[0], columns[1]])].T)
         return np.asarray(found.reshape(-1, *self.sizes))
@@ -177,7 +177,7 @@ class Planar(Baseline, JointChannel):
     def _influence(self, functions: Functions) -> Floats:
         return np.asarray(np.abs(self.decoder(functions)).max(axis=1))
 
-    def _moment(self, functions: Functions, others: Functions) -> list[Term]:
+    def _second_moment(self, functions: Functions, others: Functions) -> list[Term]:
         """That of every cell: a term for each position of the axis that has fewer of them.
 
         One term is enough where only one attribute is asked about: what falls outside is moved

@@ -25,8 +25,9 @@ import numpy as np
 
 from metricldp.basics.errors import CertificateError
 from metricldp.lab.peers.supports import Supports
-from metricldp.mechanisms import BitChannel, Channel, Column, Floats, Integers
+from metricldp.mechanisms import BitChannel, Column, Floats, Integers
 from metricldp.mechanisms.fields import Bits, Mask
+from metricldp.mechanisms.moments import Exchangeable
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import bernoulli, lanes, uniform, words_for
 from metricldp_core.canonical import word
@@ -86,7 +87,7 @@ class SubsetSelection(Supports, BitChannel):
         found = {"law": self.mechanism, "size": self.size, "ones": self.ones}
         return {**found, "keep": word(self.keep)}
 
-    def encode(self, positions: Integers, randomness: Randomness) -> Column:
+    def sample(self, positions: Integers, randomness: Randomness) -> Column:
         """Others in random order, as many as are sent; if the own value is, the last one makes way.
 
         The order is a shuffle that stops as soon as the first few are drawn.
@@ -125,17 +126,9 @@ class SubsetSelection(Supports, BitChannel):
             two = (w - 1) * (p * (w - 2) + (1 - p) * w) / ((m - 1) * (m - 2))
         return p, one, p * (w - 1) / (m - 1), two
 
-    def jump(self, functions: Floats) -> Floats:
-        """Bits depend on each other, so a whole report is one coin."""
-        return Channel.jump(self, functions)
-
-    def influence(self, function: Floats) -> float:
-        """The values with the largest, or with the smallest weights."""
-        fixed, weights = self._split(self.coefficients(function))
-        ranked = np.sort(weights)
-        total = weights.sum()
-        ends = (2 * part.sum() - total for part in (ranked[: self.ones], ranked[-self.ones :]))
-        return max(abs(float(fixed + end)) for end in ends)
+    @cached_property
+    def moments(self) -> Exchangeable:
+        return _SubsetMoments(self.size, self.moments_of_supports, self.ones)
 
     def worst_ratio(self, x: int, other: int) -> Fraction:
         """Without the own value there are (m - w)/w times as many sets as with it.
@@ -155,3 +148,21 @@ class SubsetSelection(Supports, BitChannel):
 
     def probability(self, x: int, report: Column) -> Fraction:
         return self._chance(bool(report[x >> 3] >> (x & 7) & 1))
+
+
+class _SubsetMoments(Exchangeable):
+    """Supports of which a report has a fixed number."""
+
+    def __init__(self, size: int, supports: tuple[Fraction, ...], ones: int) -> None:
+        super().__init__(size, supports, -1, 1)
+        self._ones = ones
+
+    def output_range(self, function: Floats) -> tuple[float, float]:
+        """With the values that have the smallest, or the largest weights."""
+        constant, *weights = self.coefficients(function)
+        ranked, total = np.sort(weights), sum(weights)
+        low, high = (
+            float(constant + 2 * part.sum() - total)
+            for part in (ranked[: self._ones], ranked[-self._ones :])
+        )
+        return low, high

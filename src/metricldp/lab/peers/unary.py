@@ -35,7 +35,7 @@ class AlikeUnary(UnaryChannel):
                 f"the bits of {cls.mechanism} are ones with probability {own / WORD:.3g} and "
                 f"{other / WORD:.3g}, too near for 64-bit words; use another epsilon"
             )
-        return cls(size, (own,) * size, (other,) * size)
+        return cls.of((own,) * size, (other,) * size)
 
 
 class UnarySymmetric(AlikeUnary):

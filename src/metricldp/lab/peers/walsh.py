@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.lab.peers.distribution import Baseline
-from metricldp.mechanisms import Floats, IntegerChannel, Integers, keep_for
+from metricldp.mechanisms import Floats, IntegerChannel, Integers, OneHot, keep_for
 from metricldp_core.exact import WORD
 
 
 @dataclass(frozen=True)
-class SignChannel(Baseline, IntegerChannel):
+class SignChannel(Baseline, IntegerChannel, OneHot):
     """A sign that depends on the value is kept with probability keep / 2^64, else turned."""
 
     size: int
@@ -30,6 +30,14 @@ class SignChannel(Baseline, IntegerChannel):
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Self:
         return cls(size, keep_for(2, epsilon))
+
+    @property
+    def moments(self) -> Self:
+        return self
+
+    @property
+    def feature_count(self) -> int:  # type: ignore[override]
+        return self.outputs
 
     @cached_property
     def gap(self) -> float:

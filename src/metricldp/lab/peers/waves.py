@@ -38,7 +38,7 @@ class SquareWave(Table):
         most = exp_bounds(epsilon)[0]
         reach = (epsilon * most - most + 1) / (2 * most * (most - 1 - epsilon))
         rows = wave(size, 2 * floor_of(size * reach) + 1, epsilon)
-        return cls(Table.of(rows).weights)
+        return cls(Table.of(rows).distribution)
 
 
 def wave(size: int, width: int, epsilon: Fraction, total: int = WORD) -> list[list[int]]:
@@ -66,7 +66,7 @@ def drawn_waves(
 ) -> tuple[SquareWave, Integers]:
     """A channel, and how often each report comes: at once for all people with the same value."""
     channel = SquareWave.for_epsilon(size, decimal_of(epsilon))
-    law: Floats = channel.mean(np.eye(channel.outputs)).T
+    law: Floats = channel.moments.probabilities
     people = np.bincount(positions, minlength=size)
     drawn = rng.multinomial(people, law / law.sum(axis=1, keepdims=True))
     return channel, np.asarray(drawn.sum(axis=0))

@@ -16,6 +16,7 @@ import numpy as np
 
 from metricldp.basics.errors import InvalidReportError, MetricLdpError, QueryError
 from metricldp.basics.text import counted, shown
+from metricldp.mechanisms import IntegerChannel
 from metricldp.mechanisms.fields import Number
 from metricldp.reports import arrow
 from metricldp.store.bits import Batch, Product
@@ -70,8 +71,8 @@ class Rows:
     def table(self, names: tuple[str, ...]) -> Sums:
         """Sums of all products of features of these attributes."""
         channels = [self.survey.tabled[name] for name in names]
-        sizes = [channel.features for channel in channels]
-        if all(channel.cumulates for channel in channels):
+        sizes = [channel.moments.feature_count for channel in channels]
+        if all(isinstance(channel, IntegerChannel) for channel in channels):
             batch = self.grouped(names)
             places = np.ravel_multi_index([batch[name].astype(np.int64) for name in names], sizes)
             sums = np.zeros(math.prod(sizes), dtype=np.int64)
@@ -87,7 +88,7 @@ class Rows:
         """Sums of every feature of one attribute, by the joint code of others, which are bits."""
         decoders = tuple(part.coefficients for part in readings.parts)
         fold = CodeFold(self.survey.to_json(), (*readings.names, name), decoders)
-        return self._folded(fold, self.survey.channels[name].features, codes)
+        return self._folded(fold, self.survey.channels[name].moments.feature_count, codes)
 
     def _folded(self, fold: ReportFold, *shape: int) -> Sums:
         with _asking(self.engine, self.files):
