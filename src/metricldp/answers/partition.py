@@ -13,13 +13,12 @@ chosen are searched for in full.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -33,8 +32,7 @@ from metricldp.basics.text import guess, listed, shown
 from metricldp.mechanisms import Floats, registry
 from metricldp.mechanisms.joint_cells import Cells
 from metricldp.mechanisms.matrix import workload_of
-from metricldp.mechanisms.shapes import watching
-from metricldp.mechanisms.torus import effort
+from metricldp.mechanisms.progress import search_settings, searching_with
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
 
@@ -48,7 +46,6 @@ _LARGE, _TRIED = 1024, 0.1
 MOST_BLURRED_AS_ONE = 6
 """Attributes that are parted in all ways."""
 Names = tuple[str, ...]
-T = TypeVar("T")
 
 
 def best_blocks(attributes: Mapping[str, Attribute], together: Any = None) -> dict[Names, Any]:
@@ -78,14 +75,16 @@ def best_blocks(attributes: Mapping[str, Attribute], together: Any = None) -> di
             f'joint="auto" would try {len(large)} large groups, of more than {MOST_IN_ALL:,} cells '
             "together; name in together= which attributes are queried together"
         )
+    effort, progress = search_settings()
     blocks: dict[Names, Block] = {}
 
     def search(names: Names, place: int, rounds: float) -> None:
-        described, whole = {name: attributes[name] for name in names}, watching.get()
-        with (
-            _told(watching, lambda done: whole((place + done) / (len(tried) + 1))),
-            _told(effort, rounds),
-        ):
+        described = {name: attributes[name] for name in names}
+
+        def part(done: float) -> None:
+            progress((place + done) / (len(tried) + 1))
+
+        with searching_with(replace(effort, scale=rounds * effort.scale), part):
             blocks[names] = Agreement(described, joint=[names]).blocks["+".join(names)]
 
     briefly = large if len(large) > 1 else []
@@ -107,17 +106,8 @@ def best_blocks(attributes: Mapping[str, Attribute], together: Any = None) -> di
     best = min(found)[2]
     for names in set(best) & set(briefly):
         search(names, len(tried), 1.0)
-    watching.get()(1.0)
+    progress(1.0)
     return {names: blocks[names].mechanism for names in best}
-
-
-@contextlib.contextmanager
-def _told(variable: ContextVar[T], value: T) -> Iterator[None]:
-    before = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(before)
 
 
 def _may_join(attribute: Attribute, apart: Agreement, name: str) -> bool:

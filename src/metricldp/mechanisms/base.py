@@ -24,6 +24,19 @@ Label = Callable[[int], str]
 """A position in the data's own words, for messages."""
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How long searches run: a factor for their iterations, the seed, and a time limit.
+
+    The same problem and effort give the same result, unless `seconds` ends the search early; then
+    the result is the best until that time.
+    """
+
+    scale: float = 1.0
+    seed: int = 0
+    seconds: float | None = None
+
+
 class Mechanism(ABC):
     """How values are blurred, as a survey says it."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +21,13 @@ from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import shown
-from metricldp.mechanisms.additive import LARGEST_UNIT, MOST_UNITS, best_patterns, steps_of
+from metricldp.mechanisms.additive_search import (
+    LARGEST_UNIT,
+    MAX_UNITS,
+    CellWorkload,
+    best_noise,
+    line_in_units,
+)
 from metricldp.mechanisms.base import Label, Mechanism
 from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.levels import Shape, from_text, in_text
@@ -35,7 +40,8 @@ from metricldp.mechanisms.matrix import (
     workload_of,
 )
 from metricldp.mechanisms.mixture import Mixture
-from metricldp.mechanisms.shapes import BestMixture, best_mixture
+from metricldp.mechanisms.extremal_search import BestMixture, best_mixture
+from metricldp.mechanisms.progress import search_settings
 from metricldp.metrics import Metric
 from metricldp.metrics.closed import closure
 from metricldp_core.canonical import word
@@ -63,9 +69,9 @@ def in_units(size: int, metric: Metric) -> _Grid:
     """The metric itself where its distances are few units, else rounded down and closed again."""
     apart, unit = metric.whole(size), metric.step
     least = int(metric.smallest(size) / unit)
-    if least > MOST_UNITS:
-        apart = closure((apart.astype(object) * MOST_UNITS // least).astype(np.int64))
-        unit = unit * least / MOST_UNITS
+    if least > MAX_UNITS:
+        apart = closure((apart.astype(object) * MAX_UNITS // least).astype(np.int64))
+        unit = unit * least / MAX_UNITS
     if int(apart.max()) > DEEPEST:
         raise InvalidSpecError(
             f"the largest distance is {int(apart.max()):,} times the unit of all distances, which "
@@ -176,13 +182,10 @@ class Designed(_OfShapes):
         seconds = _checked_limit("seconds", self.seconds, SECONDS, 86_400)
         gap = _checked_limit("gap", self.gap, GAP, 1)
         workload = checked_workload(self.workload, size, ordered)
-        if isinstance(workload, str):
-            found = _found(workload, size, metric, prior, seconds, gap)
-        else:
-            gram = completed(workload).gram()
-            found = best_shapes(gram, size, metric, (), prior, seconds, gap)
-            workload = GIVEN
-        return Designed(workload, prior, None, None, *found)
+        gram = completed(workload_of(workload, size)).gram()
+        found = best_shapes(gram, size, metric, (), prior, seconds, gap)
+        named = workload if isinstance(workload, str) else GIVEN
+        return Designed(named, prior, None, None, *found)
 
     def _checked(self, size: int, prior: tuple[float, ...] | None) -> Designed:
         if not is_list(self.shapes) or not 1 <= len(self.shapes) <= MOST_SHAPES:
@@ -311,19 +314,6 @@ def _checked_limit(name: str, said: Any, usual: float, most: float) -> float:
 Found = tuple[tuple[Shape, ...], tuple[str, ...], BestMixture]
 
 
-@lru_cache(maxsize=32)
-def _found(
-    workload: str,
-    size: int,
-    metric: Metric,
-    prior: tuple[float, ...] | None,
-    seconds: float,
-    gap: float,
-) -> Found:
-    gram = completed(workload_of(workload, size)).gram()
-    return best_shapes(gram, size, metric, (), prior, seconds, gap)
-
-
 def best_shapes(
     gram: npt.NDArray[np.float64],
     size: int,
@@ -335,16 +325,23 @@ def best_shapes(
 ) -> Found:
     """From some heights on, and from additive noise where the metric has it."""
     grid, first = in_units(size, metric), list(first)
+    effort, progress = search_settings()
     spread = None if prior is None else np.array(prior) / sum(prior)
     if metric.by_difference(size) is not None:
-        for pattern in np.array(best_patterns(gram, steps_of(size, metric))):
+        line = line_in_units(size, metric)
+        for pattern in np.array(best_noise(CellWorkload(whole=gram), line, None, effort).patterns):
             around = (np.arange(len(pattern))[:, None] - np.arange(size)) % len(pattern)
             heights = -pattern[around]
             first += list(heights - heights.min(axis=1, keepdims=True))
     unit = min(float(grid.unit), LARGEST_UNIT)
     try:
         found = best_mixture(
-            grid.apart, unit, gram, prior=spread, first=first, seconds=seconds, target=1 + gap
+            *(grid.apart, unit, gram),
+            prior=spread,
+            first=first,
+            target=1 + gap,
+            effort=replace(effort, seconds=seconds),
+            progress=progress,
         )
     except np.linalg.LinAlgError:
         raise InvalidSpecError(

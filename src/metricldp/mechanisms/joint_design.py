@@ -21,6 +21,7 @@ from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.numbers import is_number, is_whole, root_of
 from metricldp.basics.text import shown
 from metricldp.mechanisms.additive import checked_patterns
+from metricldp.mechanisms.additive_search import CellWorkload, Torus, best_noise, grid_in_units
 from metricldp.mechanisms.base import Label
 from metricldp.mechanisms.channel import Floats
 from metricldp.mechanisms.extremal import Designed, Tents
@@ -34,8 +35,8 @@ from metricldp.mechanisms.matrix import (
     said_workload,
     workload_of,
 )
+from metricldp.mechanisms.progress import search_settings
 from metricldp.mechanisms.table import Table
-from metricldp.mechanisms.torus import CellWorkload, Torus, best_torus, in_units
 from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import Grid, in_plane, summed
@@ -305,7 +306,8 @@ class ShapedOnCells(OnCells):
                     "around belongs to patterns; leave it out, and both are found"
                 )
             named, asked = _asked(self.workload, self.on, ordered)
-            lengths, patterns = best_torus(asked, in_units(self.on))
+            grid, settings = grid_in_units(self.on), search_settings()
+            lengths, patterns = best_noise(asked, grid, None, *settings)
             return replace(self, workload=named, around=lengths, patterns=patterns)
         sizes, size = self.on.sizes, self.on.numbers.size
         fits = is_list(self.around) and len(self.around) == len(sizes)
@@ -328,14 +330,14 @@ class ShapedOnCells(OnCells):
         return replace(self, workload=said, around=lengths, patterns=patterns)
 
     def joined(self, sizes: Sizes, metrics: Metrics, ordered: Sequence[bool]) -> JointChannel:
-        torus = Torus(in_units(self.on), self.around)
-        far = torus.too_far(self.patterns)
-        if far is not None:
+        torus = Torus(grid_in_units(self.on), self.around)
+        violation = torus.violation(self.patterns)
+        if violation is not None:
             raise InvalidSpecError(
-                f"the patterns of additive noise exceed the metric for values {far} steps apart; "
-                "leave around and patterns out, and the best are found"
+                f"the patterns of additive noise exceed the metric for values {violation} steps "
+                "apart; leave around and patterns out, and the best are found"
             )
-        return torus.channel(self.patterns)
+        return Cells(self.on.sizes, torus.channel(self.patterns))
 
     def saved(self) -> dict[str, Any]:
         return in_text(super().saved(), "patterns")

@@ -1,7 +1,7 @@
 """What no channel that keeps a metric can do better: a limit that is proved, not searched for.
 
 With shapes scaled to prior v = 1, every channel has M = sum_y p_y v_y v_y' with M prior = 1 (see
-`shapes.py`). A point of the dual is a matrix B, positive semidefinite, with prices l such
+`extremal_search.py`). A point of the dual is a matrix B, positive semidefinite, with prices l such
 that v'Bv <= l v for every shape. Then <B, M> <= sum l, and
 
     tr(G M^-1) >= (tr (G^1/2 B G^1/2)^1/2)^2 / sum l.
@@ -23,7 +23,7 @@ import numpy as np
 
 from metricldp.mechanisms.channel import Floats
 from metricldp.mechanisms.limit_forms import ULPS, Dual, lift, roots
-from metricldp.mechanisms.shapes import (
+from metricldp.mechanisms.extremal_search import (
     BestMixture,
     Heights,
     best_mixture,
