@@ -1,8 +1,8 @@
 """Search for additive noise: patterns of heights around a torus.
 
-Noise d has the probability q_j(d), proportional to exp(unit height_j(d)), in pattern j. The cells of
-a grid lie on a ring of n places, row after row (`torus_channel.py`); a single attribute is a grid
-with one axis. M of `additive_channel.py` is then a convolution with the eigenvalues
+Noise d has the probability q_j(d), proportional to exp(unit height_j(d)), in pattern j. The cells
+of a grid lie on a ring of n places, row after row (`torus_channel.py`); a single attribute is a
+grid with one axis. M of `additive_channel.py` is then a convolution with the eigenvalues
 n mean_j |q_j(k)|^2 at frequencies k, and the mean square of a workload's decoders is
 
     sum_k g_k / (n mean_j |q_j(k)|^2),    g_k = sum over rows of |row(k)|^2.
@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.progress import Progress, silent
-from metricldp.mechanisms.base import Effort
+from metricldp.mechanisms.base import DEFAULT_EFFORT, Effort
 from metricldp.mechanisms.channel import Floats, ranges_gram
 from metricldp.mechanisms.joint import kron
 from metricldp.mechanisms.levels import Shape
@@ -301,7 +301,7 @@ def best_noise(
     workload: CellWorkload,
     grid: Grid,
     prior: tuple[float, ...] | None = None,
-    effort: Effort = Effort(),
+    effort: Effort = DEFAULT_EFFORT,
     progress: Progress = silent,
 ) -> Noise:
     """The noise with the smallest mean square error of a workload under a prior.
@@ -371,12 +371,12 @@ def _tori(grid: Grid) -> Iterator[Torus]:
     cells = grid.numbers.size
     sides = list(zip(grid.sizes, margins, strict=True))
     pads = _MARGINS_OF_FEW if cells <= _FEW_CELLS else _MARGINS
-    for pad in pads:
-        lengths = [n + min(n, math.ceil(pad * margin)) for n, margin in sides]
+    choices = [tuple(n + min(n, math.ceil(pad * m)) for n, m in sides) for pad in pads]
+    for lengths in dict.fromkeys(choices):
         if cells > MOST_SOLVED:
             pairs = zip(lengths, grid.sizes, strict=True)
-            lengths = [n if n == size else smooth_length(n) for n, size in pairs]
-        yield Torus(grid, tuple(lengths))
+            lengths = tuple(n if n == size else smooth_length(n) for n, size in pairs)
+        yield Torus(grid, lengths)
 
 
 def smooth_length(length: int) -> int:
@@ -427,7 +427,7 @@ def grid_in_units(grid: Grid) -> Grid:
 
 
 def annealed(
-    torus: Torus, workload: CellWorkload, count: int, effort: Effort = Effort()
+    torus: Torus, workload: CellWorkload, count: int, effort: Effort = DEFAULT_EFFORT
 ) -> tuple[Heights, float]:
     """Heights of `count` patterns by simulated annealing, and their objective.
 
@@ -449,7 +449,7 @@ def annealed(
 def annealed_by_slopes(
     torus: Torus,
     workload: CellWorkload,
-    effort: Effort = Effort(),
+    effort: Effort = DEFAULT_EFFORT,
     progress: Progress = silent,
     heights: Heights | None = None,
 ) -> tuple[Heights, float]:

@@ -37,6 +37,9 @@ class Effort:
     seconds: float | None = None
 
 
+DEFAULT_EFFORT = Effort()
+
+
 class Mechanism(ABC):
     """How values are blurred, as a survey says it."""
 

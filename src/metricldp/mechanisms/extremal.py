@@ -30,6 +30,7 @@ from metricldp.mechanisms.additive_search import (
 )
 from metricldp.mechanisms.base import Label, Mechanism
 from metricldp.mechanisms.channel import Channel
+from metricldp.mechanisms.extremal_search import BestMixture, best_mixture
 from metricldp.mechanisms.levels import Shape, from_text, in_text
 from metricldp.mechanisms.matrix import (
     GIVEN,
@@ -40,7 +41,6 @@ from metricldp.mechanisms.matrix import (
     workload_of,
 )
 from metricldp.mechanisms.mixture import Mixture
-from metricldp.mechanisms.extremal_search import BestMixture, best_mixture
 from metricldp.mechanisms.progress import search_settings
 from metricldp.metrics import Metric
 from metricldp.metrics.closed import closure

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.progress import Progress, silent
-from metricldp.mechanisms.base import Effort
+from metricldp.mechanisms.base import DEFAULT_EFFORT, Effort
 from metricldp.mechanisms.channel import Floats
 from metricldp.mechanisms.search_cache import cached_search
 
@@ -70,7 +70,7 @@ def best_mixture(
     first: Sequence[Heights] = (),
     listed: Heights | None = None,
     target: float = 1.002,
-    effort: Effort = Effort(),
+    effort: Effort = DEFAULT_EFFORT,
     progress: Progress = silent,
 ) -> BestMixture:
     """The best mixture of shapes: rounds of optimal weights and a search for better shapes.

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from metricldp.mechanisms.channel import Floats
-from metricldp.mechanisms.limit_forms import ULPS, Dual, lift, roots
 from metricldp.mechanisms.extremal_search import (
     BestMixture,
     Heights,
@@ -30,6 +29,7 @@ from metricldp.mechanisms.extremal_search import (
     extreme_shapes,
     scaled,
 )
+from metricldp.mechanisms.limit_forms import ULPS, Dual, lift, roots
 from metricldp.metrics import Metric
 
 MOST_LIMITED = 128

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 
 from metricldp.basics.progress import Progress, progress_bar, silent
-from metricldp.mechanisms.base import Effort
+from metricldp.mechanisms.base import DEFAULT_EFFORT, Effort
 
 _SETTINGS: ContextVar[tuple[Effort, Progress]] = ContextVar(
-    "search settings", default=(Effort(), silent)
+    "search settings", default=(DEFAULT_EFFORT, silent)
 )
 
 
@@ -36,6 +36,6 @@ def searching_with(effort: Effort, progress: Progress) -> Iterator[None]:
 @contextlib.contextmanager
 def search_progress(progress: Progress | None = None) -> Iterator[None]:
     """Report the progress of searches to a function or, by default, as a bar on a terminal."""
-    with progress_bar("designing") if progress is None else contextlib.nullcontext(progress) as bar:
-        with searching_with(Effort(), bar):
-            yield
+    shown = progress_bar("designing") if progress is None else contextlib.nullcontext(progress)
+    with shown as bar, searching_with(DEFAULT_EFFORT, bar):
+        yield

@@ -18,48 +18,47 @@ TRIES = 100
 
 
 @kernel
-def _propose(v: Any, limits: Any, places: Any) -> Any:
-    """Draw a move: a pattern, the number of places (0 for no move), and the sign.
+def _box(first: int, n: int, lengths: Any, reach: Any, longest: Any, places: Any) -> int:
+    """Fill in the places of a random box, and return their number.
 
-    The places are a box that starts at a random place: a single one, or with sides up to the
-    ordinary or the longest moves. Places of low probability are skipped: little is gained there.
+    It is a single place, or a box with sides up to the ordinary moves, or up to the longest.
     """
-    patterns, n = v.shape
-    pattern, first = np.random.randint(patterns), np.random.randint(n)
-    if np.random.random() > v[pattern, first] ** 0.3 + 0.02:
-        return pattern, 0, 1
     kind = np.random.random()
-    places[0], count, stride = first, 1, n
-    for d in range(len(limits.lengths)):
-        stride //= limits.lengths[d]
+    places[0], size, stride = first, 1, n
+    for d in range(len(lengths)):
+        stride //= lengths[d]
         if kind > 0.5:
-            side = 1 + np.random.randint(limits.reach[d] if kind < 0.8 else limits.longest[d])
-            for q in range(count, count * side):
-                x = places[q - count] + stride
+            side = 1 + np.random.randint(reach[d] if kind < 0.8 else longest[d])
+            for q in range(size, size * side):
+                x = places[q - size] + stride
                 places[q] = x if x < n else x - n
-            count *= side
-    return pattern, count, 1 if np.random.random() < 0.5 else -1
+            size *= side
+    return size
 
 
 @kernel
-def _comparisons(heights: Any, places: Any, sign: int, inside: Any, limits: Any) -> int:
+def _comparisons(
+    heights: Any, j: int, places: Any, size: int, sign: int, inside: Any, offsets: Any, most: Any
+) -> int:
     """Pairs compared until a move of these places breaks a limit, negative; all pairs if none."""
-    n, compared = len(heights), 0
-    inside[places] = True
-    broken = False
-    for x in places:
-        for c in range(len(limits.offsets)):
-            y = x + limits.offsets[c]
+    n, compared, fits = heights.shape[1], 0, True
+    for q in range(size):
+        inside[places[q]] = True
+    for q in range(size):
+        x = places[q]
+        for c in range(len(offsets)):
+            y = x + offsets[c]
             if y >= n:
                 y -= n
-            compared += 1
-            if not inside[y] and sign * (heights[x] - heights[y]) >= limits.most[c]:
-                broken = True
+            if not inside[y] and sign * (heights[j, x] - heights[j, y]) >= most[c]:
+                fits = False
                 break
-        if broken:
+        compared += c + 1
+        if not fits:
             break
-    inside[places] = False
-    return -compared if broken else compared
+    for q in range(size):
+        inside[places[q]] = False
+    return compared if fits else -compared
 
 
 @kernel
@@ -94,7 +93,8 @@ def anneal(
     best_heights = heights.copy()
     new_real, new_imaginary, new_power = np.empty(count), np.empty(count), np.empty(count)
     up, down = math.exp(unit) - 1, math.exp(-unit) - 1
-    inside, box = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
+    inside, places = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
+    lengths, reach, longest, offsets, most, cap = limits
     done = 0
     for move in range(moves):
         if done > work:
@@ -112,27 +112,29 @@ def anneal(
                     stale[j] = False
             total = power.sum(axis=0)
             now = patterns * (gram / total).sum()
-        j, size, sign = _propose(v, limits, box)
-        if not size:
-            continue
-        places = box[:size]
-        compared = _comparisons(heights[j], places, sign, inside, limits)
+        j, first = np.random.randint(patterns), np.random.randint(n)
+        if np.random.random() > v[j, first] ** 0.3 + 0.02:
+            continue  # little is gained where the probability is low
+        size = _box(first, n, lengths, reach, longest, places)
+        sign = 1 if np.random.random() < 0.5 else -1
+        compared = _comparisons(heights, j, places, size, sign, inside, offsets, most)
         done += abs(compared)
         if compared < 0:
             continue
-        if limits.cap < 1 << 30:
+        if cap < 1 << 30:
             done += n
-            for x in places:
-                heights[j, x] += sign
-            fits = heights[j].max() - heights[j].min() <= limits.cap
-            for x in places:
-                heights[j, x] -= sign
+            for q in range(size):
+                heights[j, places[q]] += sign
+            fits = heights[j].max() - heights[j].min() <= cap
+            for q in range(size):
+                heights[j, places[q]] -= sign
             if not fits:
                 continue
         done += size * count
         factor = up if sign > 0 else down
         new_real[:], new_imaginary[:] = real[j], imaginary[j]
-        for x in places:
+        for q in range(size):
+            x = places[q]
             change, t = factor * v[j, x], 0
             for k in range(count):
                 new_real[k] += change * cosine[t]
@@ -149,7 +151,8 @@ def anneal(
         if new >= now and np.random.random() >= math.exp(-(new - now) / (now * heat)):
             continue
         now = new
-        for x in places:
+        for q in range(size):
+            x = places[q]
             heights[j, x] += sign
             v[j, x] *= 1 + factor
         for k in range(count):
@@ -184,7 +187,8 @@ def move_many(
     np.random.seed(seed)
     patterns, n = heights.shape
     up, down = math.exp(unit) - 1, math.exp(-unit) - 1
-    inside, box = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
+    inside, places = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
+    lengths, reach, longest, offsets, most, cap = limits
     low, high = np.empty(patterns, dtype=np.int64), np.empty(patterns, dtype=np.int64)
     for j in range(patterns):
         low[j], high[j] = heights[j].min(), heights[j].max()
@@ -192,22 +196,26 @@ def move_many(
     for _ in range(TRIES * wanted):
         if done == wanted:
             break
-        j, size, sign = _propose(v, limits, box)
-        if not size:
-            continue
-        places, factor, change = box[:size], up if sign > 0 else down, 0.0
+        j, first = np.random.randint(patterns), np.random.randint(n)
+        if np.random.random() > v[j, first] ** 0.3 + 0.02:
+            continue  # little is gained where the probability is low
+        size = _box(first, n, lengths, reach, longest, places)
+        sign = 1 if np.random.random() < 0.5 else -1
+        factor, change = up if sign > 0 else down, 0.0
         lowest, highest = low[j], high[j]
-        for x in places:
+        for q in range(size):
+            x = places[q]
             d_v = factor * v[j, x]
             change += slopes[j, x] * d_v + curvatures[j] * d_v * d_v
             lowest, highest = min(lowest, heights[j, x] + sign), max(highest, heights[j, x] + sign)
         if change >= 0 and np.random.random() >= math.exp(-change / heat):
             continue
-        compared = _comparisons(heights[j], places, sign, inside, limits)
-        if compared < 0 or highest - lowest > limits.cap:
+        compared = _comparisons(heights, j, places, size, sign, inside, offsets, most)
+        if compared < 0 or highest - lowest > cap:
             continue
         low[j], high[j] = lowest, highest
-        for x in places:
+        for q in range(size):
+            x = places[q]
             heights[j, x] += sign
             v[j, x] *= 1 + factor
         done, expected = done + 1, expected + change
