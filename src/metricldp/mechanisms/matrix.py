@@ -26,7 +26,8 @@ from metricldp.mechanisms import strategies
 from metricldp.mechanisms.base import Label, Mechanism
 from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.matrix_channel import LARGEST_ENTRY, LARGEST_REACH, MatrixChannel
-from metricldp.mechanisms.matrix_search import optimised
+from metricldp.mechanisms.matrix_search import best_plan
+from metricldp.mechanisms.progress import search_settings
 from metricldp.mechanisms.scales import sensitive_scales
 from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Metric
@@ -407,10 +408,10 @@ def _optimised(
     if not isinstance(strategy, str):  # everybody is known without asking
         wanted = np.vstack([np.array(strategy, dtype=np.float64), np.ones(size)])
     try:
-        plan = optimised(workload, pairs, distances, wanted)
+        plan = best_plan(workload, pairs, distances, wanted, *search_settings())
         rows, unit = _on_grid(plan.strategy)
         if not np.allclose(rows * unit[:, None], plan.strategy, rtol=0, atol=1e-9):
-            plan = optimised(workload, pairs, distances, np.rint(rows))
+            plan = best_plan(workload, pairs, distances, np.rint(rows), *search_settings())
             rows, unit = _on_grid(plan.strategy)
     except QueryError as wrong:
         raise InvalidSpecError(str(wrong)) from None
