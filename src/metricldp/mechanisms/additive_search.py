@@ -278,9 +278,11 @@ class Ring(Torus):
         offsets = np.append(near, n - np.array(near))
         deepest = self.smallest * math.ceil((n // 2) / self.width)
         cap = self.top if self.top < deepest else _UNBOUNDED
-        longest = min(n // 2, max(_LONGEST_MOVE, math.ceil(min(self.decay, n))))
-        each = [np.array([length]) for length in (n, math.floor(self.width), max(1, longest))]
-        return Limits(*each, offsets, np.append(most, most), cap)
+        longest = max(1, min(n // 2, max(_LONGEST_MOVE, math.ceil(min(self.decay, n)))))
+        lengths, reach = np.array([n]), np.array([math.floor(self.width)])
+        return Limits(
+            lengths, reach, np.array([longest]), offsets, np.append(most, most), cap
+        )
 
     @property
     def work(self) -> int:
@@ -372,11 +374,10 @@ def _tori(grid: Grid) -> Iterator[Torus]:
     sides = list(zip(grid.sizes, margins, strict=True))
     pads = _MARGINS_OF_FEW if cells <= _FEW_CELLS else _MARGINS
     choices = [tuple(n + min(n, math.ceil(pad * m)) for n, m in sides) for pad in pads]
-    for lengths in dict.fromkeys(choices):
-        if cells > MOST_SOLVED:
-            pairs = zip(lengths, grid.sizes, strict=True)
-            lengths = tuple(n if n == size else smooth_length(n) for n, size in pairs)
-        yield Torus(grid, lengths)
+    if cells > MOST_SOLVED:
+        pairs = zip(choices[0], grid.sizes, strict=True)
+        choices = [tuple(n if n == size else smooth_length(n) for n, size in pairs)]
+    yield from (Torus(grid, lengths) for lengths in dict.fromkeys(choices))
 
 
 def smooth_length(length: int) -> int:

@@ -6,11 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from hashlib import blake2b
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class SearchCache:
@@ -50,12 +52,11 @@ def cached_search(search: Callable[P, R]) -> Callable[P, R]:
 def content(value: Any) -> Hashable:
     """A hashable value that is equal for arguments with equal content."""
     if isinstance(value, np.ndarray):
-        return value.shape, value.dtype.str, value.tobytes()
+        return value.shape, value.dtype.str, blake2b(value.tobytes()).digest()
     if is_dataclass(value):
         return type(value), *(content(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, Mapping):
-        return *((key, content(part)) for key, part in value.items()),
+        return (*((key, content(part)) for key, part in value.items()),)
     if isinstance(value, tuple | list):
-        return *map(content, value),
-    hash(value)
-    return None if callable(value) else value  # type: ignore[no-any-return]
+        return (*map(content, value),)
+    return None if callable(value) else cast(Hashable, value)

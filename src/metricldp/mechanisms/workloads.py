@@ -1,8 +1,8 @@
-"""Workloads: many linear questions about one attribute at once, as the rows of a matrix W.
+"""Workloads: many linear queries of one attribute at once, as the rows of a matrix W.
 
-A row says how much a person at each position adds to its answer, so that W c are the answers for
-counts c (section 1.2 of the paper). All ranges of 1,000 positions are half a million rows: what a
-row is follows from its number, and sums over rows have closed forms, so W is never written out.
+A row states what a respondent at each position adds to its result, so that W c are the results for
+counts c (section 1.2 of the paper). All ranges of 1,000 positions are half a million rows: rows
+follow from their numbers, and W^T W has a closed form, so W is never written out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LARGEST = 1e100
 
 @dataclass(frozen=True)
 class Words:
-    """How positions are called: those from one to another, and all up to one."""
+    """The labels of positions: of those from one to another, and of all up to one."""
 
     stretch: Callable[[int, int], str]
     until: Callable[[int], str]
@@ -50,17 +50,20 @@ class Workload(ABC):
     size: int
 
     tells_all: ClassVar[bool] = False
-    """Whether its answers are known to tell how many people have each value."""
-    row_per_value: ClassVar[bool] = False
-    """Whether row k counts the people at position k, and nothing else."""
+    """Whether the results determine the count of every position."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool):
-            told = shown(self.size)
-            raise QueryError(f"a workload needs a whole number of positions, not {told}")
+            shown_size = shown(self.size)
+            raise QueryError(f"a workload needs a whole number of positions, not {shown_size}")
         if self.size < 1:
             raise QueryError(f"a workload needs at least one position, not {self.size}")
         object.__setattr__(self, "size", int(self.size))
+
+    @property
+    def row_per_value(self) -> bool:
+        """Whether row k counts the respondents at position k, and nothing else."""
+        return False
 
     @staticmethod
     def all_ranges(size: int) -> Workload:
@@ -75,7 +78,7 @@ class Workload(ABC):
     @staticmethod
     def identity(size: int) -> Workload:
         """Each position by itself: the frequencies."""
-        return _Identity(size)
+        return _Bars(size, size)
 
     @staticmethod
     def bars(size: int, count: int) -> Workload:
@@ -85,7 +88,7 @@ class Workload(ABC):
     @staticmethod
     def mean(size: int) -> Workload:
         """One row from -1 at the first position to 1 at the last: the mean, up to its scale."""
-        _Identity(size)  # checks the size
+        size = _Ranges(size).size  # checks it
         return _Rows(size, np.linspace(-1, 1, size)[None] if size > 1 else np.zeros((1, 1)))
 
     @staticmethod
@@ -96,8 +99,7 @@ class Workload(ABC):
     @staticmethod
     def total(size: int) -> Workload:
         """One row of ones: the number of respondents."""
-        _Identity(size)  # checks the size
-        return _Rows(size, np.ones((1, size)))
+        return _Bars(size, 1)
 
     @staticmethod
     def from_rows(rows: Any) -> Workload:
@@ -109,10 +111,6 @@ class Workload(ABC):
     @abstractmethod
     def rows(self) -> int: ...
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.rows, self.size
-
     @abstractmethod
     def gram(self) -> Floats:
         """W^T W, all that a total squared error needs to know of W."""
@@ -120,10 +118,6 @@ class Workload(ABC):
     @abstractmethod
     def answers(self, counts: npt.ArrayLike) -> Floats:
         """W c for counts per position, a vector or one column for each of several."""
-
-    @abstractmethod
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        """The diagonal of W C W^T: the variances of estimates if the counts have covariance C."""
 
     @abstractmethod
     def rows_block(self, start: int, stop: int) -> Floats:
@@ -141,31 +135,16 @@ class Workload(ABC):
     @abstractmethod
     def _label(self, row: int, words: Words) -> str: ...
 
-    def row(self, row: int) -> Floats:
-        row = self._checked(row)
-        block: Floats = self.rows_block(row, row + 1)[0]
-        return block
-
-    def __len__(self) -> int:
-        return self.rows
-
-    def __iter__(self) -> Iterator[Floats]:
-        """The rows one after the other, a block in memory at a time."""
-        for start in range(0, self.rows, _BLOCK):
-            yield from self.rows_block(start, start + _BLOCK)
-
     def label(self, row: int, names: Sequence[str] | Words | None = None) -> str:
         """What a row asks for, such as "3 to 7"; `names` are the words of the positions."""
-        return self._label(self._checked(row), self._checked_names(names))
+        return self._label(row, self._checked_names(names))
 
     def labels(self, names: Sequence[str] | Words | None = None) -> list[str]:
         checked = self._checked_names(names)
         return [self._label(row, checked) for row in range(self.rows)]
 
-    def _checked(self, row: int) -> int:
-        if not 0 <= row < self.rows:
-            raise QueryError(f"the workload has rows 0 to {self.rows - 1}, not {row}")
-        return int(row)
+    def _numbers(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+        return np.arange(*slice(start, stop).indices(self.rows), dtype=np.int64)
 
     def _checked_names(self, names: Sequence[str] | Words | None) -> Words:
         if isinstance(names, Words):
@@ -178,15 +157,6 @@ class Workload(ABC):
         found = np.asarray(counts, dtype=np.float64)
         if found.ndim not in (1, 2) or found.shape[0] != self.size:
             raise QueryError(f"counts of shape {found.shape} do not fit {self.size} positions")
-        return found
-
-    def _checked_covariance(self, covariance: npt.ArrayLike) -> Floats:
-        found = np.asarray(covariance, dtype=np.float64)
-        if found.shape != (self.size, self.size):
-            raise QueryError(
-                f"a covariance of shape {found.shape} does not fit {self.size} positions; "
-                "it needs a row and a column for each"
-            )
         return found
 
 
@@ -214,16 +184,8 @@ class _Ranges(Workload):
         sums = _sums(self._checked_counts(counts))
         return np.concatenate([sums[low + 1 :] - sums[low] for low in range(self.size)])
 
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        sums = _square_sums(self._checked_covariance(covariance))
-        corner = np.diagonal(sums)
-        crossed = [sums[low + 1 :, low] + sums[low, low + 1 :] for low in range(self.size)]
-        return np.concatenate(
-            [corner[low + 1 :] - both + corner[low] for low, both in enumerate(crossed)]
-        )
-
     def rows_block(self, start: int, stop: int) -> Floats:
-        low, high = self._ends(np.arange(*slice(start, stop).indices(self.rows), dtype=np.int64))
+        low, high = self._ends(self._numbers(start, stop))
         position = np.arange(self.size)
         inside = (low[:, None] <= position) & (position <= high[:, None])
         return inside.astype(np.float64)
@@ -251,44 +213,19 @@ class _Prefixes(Workload):
         found: Floats = np.cumsum(self._checked_counts(counts), axis=0)
         return found
 
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        return np.diagonal(_square_sums(self._checked_covariance(covariance)))[1:].copy()
-
     def rows_block(self, start: int, stop: int) -> Floats:
-        chosen = np.arange(*slice(start, stop).indices(self.rows))
-        return np.greater_equal.outer(chosen, np.arange(self.size)).astype(np.float64)
+        return np.greater_equal.outer(self._numbers(start, stop), np.arange(self.size)).astype(
+            np.float64
+        )
 
     def _label(self, row: int, words: Words) -> str:
         return f"up to {words.until(row)}"
 
 
-class _Identity(Workload):
-    tells_all = True
-    row_per_value = True
-
-    @property
-    def rows(self) -> int:
-        return self.size
-
-    def gram(self) -> Floats:
-        return np.eye(self.size)
-
-    def answers(self, counts: npt.ArrayLike) -> Floats:
-        return self._checked_counts(counts).copy()
-
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        return np.diagonal(self._checked_covariance(covariance)).copy()
-
-    def rows_block(self, start: int, stop: int) -> Floats:
-        chosen = np.arange(*slice(start, stop).indices(self.rows))
-        return np.equal.outer(chosen, np.arange(self.size)).astype(np.float64)
-
-    def _label(self, row: int, words: Words) -> str:
-        return words.stretch(row, row)
-
-
 @dataclass(frozen=True, eq=False)
 class _Bars(Workload):
+    """Adjacent ranges of nearly equal width; with as many as positions, each value by itself."""
+
     count: int
 
     def __post_init__(self) -> None:
@@ -301,24 +238,30 @@ class _Bars(Workload):
         return self.count
 
     @property
+    def tells_all(self) -> bool:  # type: ignore[override]
+        return self.count == self.size
+
+    @property
+    def row_per_value(self) -> bool:
+        return self.count == self.size
+
+    @property
     def _starts(self) -> npt.NDArray[np.int64]:
         return np.arange(self.count) * self.size // self.count
 
+    @property
+    def _bar(self) -> npt.NDArray[np.int64]:
+        """The bar of each position."""
+        return np.repeat(np.arange(self.count), np.diff(self._starts, append=self.size))
+
     def gram(self) -> Floats:
-        return _dense(self.rows_block(0, self.count).T @ self.rows_block(0, self.count))
+        return np.equal.outer(self._bar, self._bar).astype(np.float64)
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
         return np.asarray(np.add.reduceat(self._checked_counts(counts), self._starts, axis=0))
 
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        checked, starts = self._checked_covariance(covariance), self._starts
-        both = np.add.reduceat(np.add.reduceat(checked, starts, axis=0), starts, axis=1)
-        return np.diagonal(both).copy()
-
     def rows_block(self, start: int, stop: int) -> Floats:
-        chosen = np.arange(*slice(start, stop).indices(self.rows))
-        bar = np.repeat(np.arange(self.count), np.diff(self._starts, append=self.size))
-        return np.equal.outer(chosen, bar).astype(np.float64)
+        return np.equal.outer(self._numbers(start, stop), self._bar).astype(np.float64)
 
     def _label(self, row: int, words: Words) -> str:
         low, high = np.append(self._starts, self.size)[row : row + 2].tolist()
@@ -345,10 +288,6 @@ class _Mixture(Workload):
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
         return np.concatenate([scale * part.answers(counts) for part, scale in self._scaled()])
-
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        found = [scale**2 * part.row_quadratic(covariance) for part, scale in self._scaled()]
-        return np.concatenate(found)
 
     def rows_block(self, start: int, stop: int) -> Floats:
         first, last, _ = slice(start, stop).indices(self.rows)
@@ -382,11 +321,6 @@ class _Rows(Workload):
         found: Floats = self.matrix @ self._checked_counts(counts)
         return found
 
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        checked = self._checked_covariance(covariance)
-        blocks = (self.rows_block(s, s + _BLOCK) for s in range(0, self.rows, _BLOCK))
-        return np.concatenate([np.einsum("ij,ij->i", block @ checked, block) for block in blocks])
-
     def rows_block(self, start: int, stop: int) -> Floats:
         return _dense(self.matrix[slice(start, stop)])
 
@@ -400,11 +334,6 @@ class _Rows(Workload):
 def _sums(counts: Floats) -> Floats:
     """Sums of the first 0, 1, 2, ... entries."""
     return np.concatenate([np.zeros((1, *counts.shape[1:])), np.cumsum(counts, axis=0)])
-
-
-def _square_sums(covariance: Floats) -> Floats:
-    """Sums over the first i rows and j columns."""
-    return _sums(_sums(covariance).T).T
 
 
 def _with_values(rows: Any, weight: float) -> Workload:
