@@ -280,9 +280,7 @@ class Ring(Torus):
         cap = self.top if self.top < deepest else _UNBOUNDED
         longest = max(1, min(n // 2, max(_LONGEST_MOVE, math.ceil(min(self.decay, n)))))
         lengths, reach = np.array([n]), np.array([math.floor(self.width)])
-        return Limits(
-            lengths, reach, np.array([longest]), offsets, np.append(most, most), cap
-        )
+        return Limits(lengths, reach, np.array([longest]), offsets, np.append(most, most), cap)
 
     @property
     def work(self) -> int:

@@ -203,5 +203,5 @@ class ScaleProblem:
 
 
 def _is_thin(filled: float, entries: int) -> bool:
-    """Whether a matrix is better kept sparse: large, and most of it zero."""
+    """Whether a matrix is better sparse: large, and most of it zero."""
     return entries > _SMALL and filled <= _THIN

@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -97,6 +98,13 @@ class Workload(ABC):
         return _Mixture(parts[0][0].size, tuple(parts))
 
     @staticmethod
+    def product(parts: Sequence[Workload]) -> Workload:
+        """All combinations of a row for each attribute, written out over the cells of a grid."""
+        return Workload.from_rows(
+            reduce(lambda a, b: np.kron(a, b), [w.rows_block(0, w.rows) for w in parts])
+        )
+
+    @staticmethod
     def total(size: int) -> Workload:
         """One row of ones: the number of respondents."""
         return _Bars(size, 1)
@@ -154,10 +162,10 @@ class Workload(ABC):
         return Words.of(range(self.size) if names is None else names)
 
     def _checked_counts(self, counts: npt.ArrayLike) -> Floats:
-        found = np.asarray(counts, dtype=np.float64)
-        if found.ndim not in (1, 2) or found.shape[0] != self.size:
-            raise QueryError(f"counts of shape {found.shape} do not fit {self.size} positions")
-        return found
+        checked = np.asarray(counts, dtype=np.float64)
+        if checked.ndim not in (1, 2) or checked.shape[0] != self.size:
+            raise QueryError(f"counts of shape {checked.shape} do not fit {self.size} positions")
+        return checked
 
 
 class _Ranges(Workload):
@@ -176,9 +184,7 @@ class _Ranges(Workload):
 
     def gram(self) -> Floats:
         first = np.arange(1.0, self.size + 1)
-        found: Floats = np.minimum.outer(first, first)
-        found *= self.size + 1 - np.maximum.outer(first, first)
-        return found
+        return np.minimum.outer(first, first) * (self.size + 1 - np.maximum.outer(first, first))
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
         sums = _sums(self._checked_counts(counts))
@@ -206,12 +212,10 @@ class _Prefixes(Workload):
 
     def gram(self) -> Floats:
         position = np.arange(float(self.size))
-        found: Floats = self.size - np.maximum.outer(position, position)
-        return found
+        return np.asarray(self.size - np.maximum.outer(position, position))
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
-        found: Floats = np.cumsum(self._checked_counts(counts), axis=0)
-        return found
+        return np.asarray(np.cumsum(self._checked_counts(counts), axis=0))
 
     def rows_block(self, start: int, stop: int) -> Floats:
         return np.greater_equal.outer(self._numbers(start, stop), np.arange(self.size)).astype(
@@ -291,11 +295,11 @@ class _Mixture(Workload):
 
     def rows_block(self, start: int, stop: int) -> Floats:
         first, last, _ = slice(start, stop).indices(self.rows)
-        found = [np.zeros((0, self.size))]
+        blocks = [np.zeros((0, self.size))]
         for part, scale in self._scaled():
-            found.append(scale * part.rows_block(max(first, 0), max(last, 0)))
+            blocks.append(scale * part.rows_block(max(first, 0), max(last, 0)))
             first, last = first - part.rows, last - part.rows
-        return np.concatenate(found)
+        return np.concatenate(blocks)
 
     def _label(self, row: int, words: Words) -> str:
         for part, _ in self.parts:
@@ -318,8 +322,7 @@ class _Rows(Workload):
         return _dense(self.matrix.T @ self.matrix)
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
-        found: Floats = self.matrix @ self._checked_counts(counts)
-        return found
+        return np.asarray(self.matrix @ self._checked_counts(counts))
 
     def rows_block(self, start: int, stop: int) -> Floats:
         return _dense(self.matrix[slice(start, stop)])
