@@ -51,7 +51,7 @@ _MARGINS, _FEW_CELLS, _MARGINS_OF_FEW = (1.0, 2.0), 100, (0.25, 0.5, 1.0, 2.0)
 """Places beyond the positions, as multiples of the distance at which noise falls to 1/e."""
 _WIDE = 3
 """A window is wide if it spans more than a third of the domain."""
-MOVES, COLD = 300_000, 1e-5
+MOVES = 300_000
 _WORK, _WORK_IF_LONG = 3_000_000_000, 1_000_000_000
 """Steps of the innermost loops in one annealing; the second where long moves are left out."""
 _STEPS_PER_SECOND = 8e8
@@ -203,16 +203,13 @@ class Torus:
         sides = (np.array(self.lengths) // 2 if uniform else self.limits.reach).tolist()
         peak = np.full(self.places, min(self.limits.cap, 1 << 20), dtype=np.int64)
         peak[0] = 0
-        depths = self.lowered(peak).reshape(self.lengths)
+        depths = self.lowered(peak)
         heights = np.empty((count, self.places), dtype=np.int64)
         for j in range(count):
-            box = np.ndindex(*(1 + j * side // count for side in sides))
-            nearest = [np.roll(depths.ravel(), self._place(corner)) for corner in box]
+            box = [np.arange(1 + j * side // count) for side in sides]
+            nearest = [np.roll(depths, place) for place in placed(box, self.lengths)]
             heights[j] = -np.min(nearest, axis=0)
         return heights
-
-    def _place(self, cell: tuple[int, ...]) -> int:
-        return sum(position * stride for position, stride in zip(cell, self.strides, strict=True))
 
     def start_from_rings(self, count: int) -> Heights:
         """Sums of patterns for each attribute alone, for distances that add up."""
@@ -438,9 +435,9 @@ def annealed(
     if effort.seconds is not None:
         work = min(work, effort.seconds * _STEPS_PER_SECOND)
     moves = effort.scale * min(MOVES, 10_000 * torus.places) * count
+    problem = torus.unit, torus.limits, workload.spectrum(torus)
     objective = kernels.anneal(
-        *(heights, torus.unit, torus.limits, workload.spectrum(torus)),
-        *(max(1, int(moves)), 1 / torus.places, COLD, max(1, int(work)), 1 + effort.seed),
+        heights, *problem, max(1, int(moves)), max(1, int(work)), 1 + effort.seed
     )
     return heights, float(objective)
 

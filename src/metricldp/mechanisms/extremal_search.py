@@ -78,6 +78,8 @@ def best_mixture(
     The rounds end when no shape has v'Av > target l v. `listed` are all shapes that matter, if the
     caller has them; otherwise they are listed here if they are few.
     """
+    from metricldp.mechanisms import search_kernels as kernels
+
     size, began = len(distances), time.thread_time()
     random = np.random.default_rng(1 + effort.seed)
     prior = np.full(size, 1 / size) if prior is None else prior
@@ -97,12 +99,12 @@ def best_mixture(
             shapes, ratios, excess = listed[best], ratios[best], float(ratios.max())
         else:
             shapes = _starts(heights, p, distances, random)
-            problem = distances, unit, quadratic, prices, prior
-            ratios = np.array([_climb(shape, *problem) for shape in shapes])
+            problem = distances, unit, quadratic, prices, prior, _SWEEPS
+            ratios = np.array([kernels.climb(shape, *problem) for shape in shapes])
             excess = max(1.0, float(ratios.max()))
+        progress(1 - math.sqrt(max(excess - target, 0)))
         seconds = time.thread_time() - began  # of this thread: other processes change nothing
         late = effort.seconds is not None and seconds > effort.seconds
-        progress(1 - math.sqrt(max(excess - target, 0)))
         if (excess < target and gap < target - 1) or late:
             break
         better = shapes[ratios > 1 + gap / 10]
@@ -124,20 +126,6 @@ def _starts(
         used = heights[random.choice(len(heights), p=p / p.sum())]
         starts.append(used if number % 2 else _random_shape(distances, random))
     return np.array(starts)
-
-
-def _climb(
-    heights: Heights,
-    distances: Heights,
-    unit: float,
-    quadratic: Floats,
-    prices: Floats,
-    prior: Floats,
-) -> float:
-    """Improve a shape in place; the v'Av / (l v) that it reaches."""
-    from metricldp.mechanisms import search_kernels as kernels
-
-    return float(kernels.climb(heights, distances, unit, quadratic, prices, prior, _SWEEPS))
 
 
 def _with_new(heights: Heights, p: Floats, candidates: Heights) -> tuple[Heights, Floats]:

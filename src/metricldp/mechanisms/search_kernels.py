@@ -15,6 +15,8 @@ from metricldp.basics.kernel import kernel
 
 TRIES = 100
 """How many moves are tried for each that is wanted."""
+COLD = 1e-5
+"""The last temperature of an annealing."""
 
 
 @kernel
@@ -63,26 +65,18 @@ def _comparisons(
 
 @kernel
 def anneal(
-    heights: Any,
-    unit: float,
-    limits: Any,
-    gram: Any,
-    moves: int,
-    hot: float,
-    cold: float,
-    work: int,
-    seed: int,
+    heights: Any, unit: float, limits: Any, gram: Any, moves: int, work: int, seed: int
 ) -> float:
     """Better heights in place of those given, (patterns, n); the objective that they reach.
 
     The objective is sum_k gram[k] / sum_j |q_j(k)|^2 over frequencies k, times the number of
     patterns, q_j the normalised exp(unit heights). A move is accepted if it helps, or with
-    probability exp(-loss / temperature), which falls from hot to cold; losses are relative.
+    probability exp(-loss / temperature), which falls from 1/n to COLD; losses are relative.
     At most `moves` are tried, and the innermost loops take at most `work` steps.
     """
     np.random.seed(seed)
     patterns, n = heights.shape
-    count = len(gram)
+    count, hot = len(gram), 1 / n
     cosine, sine = np.empty(n), np.empty(n)
     for t in range(n):
         cosine[t], sine[t] = math.cos(2 * math.pi * t / n), math.sin(2 * math.pi * t / n)
@@ -147,7 +141,7 @@ def anneal(
             new_power[k] = (new_real[k] ** 2 + new_imaginary[k] ** 2) * scale
             new += gram[k] / max(total[k] - power[j, k] + new_power[k], 1e-300)
         new *= patterns
-        heat = hot * (cold / hot) ** max(move / moves, done / work)
+        heat = hot * (COLD / hot) ** max(move / moves, done / work)
         if new >= now and np.random.random() >= math.exp(-(new - now) / (now * heat)):
             continue
         now = new

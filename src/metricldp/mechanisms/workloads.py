@@ -11,17 +11,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
-from metricldp.basics.optional import lazy
+from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import shown
-
-sparse = lazy("scipy.sparse")
 
 Floats = npt.NDArray[np.float64]
 _BLOCK = 1024
@@ -54,11 +51,10 @@ class Workload(ABC):
     """Whether the results determine the count of every position."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool):
-            shown_size = shown(self.size)
-            raise QueryError(f"a workload needs a whole number of positions, not {shown_size}")
-        if self.size < 1:
-            raise QueryError(f"a workload needs at least one position, not {self.size}")
+        if not is_whole(self.size) or self.size < 1:
+            raise QueryError(
+                f"a workload needs a whole number of positions, at least 1, not {shown(self.size)}"
+            )
         object.__setattr__(self, "size", int(self.size))
 
     @property
@@ -100,9 +96,10 @@ class Workload(ABC):
     @staticmethod
     def product(parts: Sequence[Workload]) -> Workload:
         """All combinations of a row for each attribute, written out over the cells of a grid."""
-        return Workload.from_rows(
-            reduce(lambda a, b: np.kron(a, b), [w.rows_block(0, w.rows) for w in parts])
-        )
+        rows = np.ones((1, 1))
+        for part in parts:
+            rows = np.asarray(np.kron(rows, part.rows_block(0, part.rows)))
+        return Workload.from_rows(rows)
 
     @staticmethod
     def total(size: int) -> Workload:
@@ -138,28 +135,21 @@ class Workload(ABC):
 
     def with_values(self, weight: float) -> Workload:
         """The same rows, and then every position alone, with a weight."""
-        return _with_values(self.rows_block(0, self.rows), weight)
+        rows = self.rows_block(0, self.rows)
+        return Workload.from_rows(np.vstack([rows, weight * np.eye(self.size)]))
 
     @abstractmethod
     def _label(self, row: int, words: Words) -> str: ...
 
-    def label(self, row: int, names: Sequence[str] | Words | None = None) -> str:
-        """What a row asks for, such as "3 to 7"; `names` are the words of the positions."""
-        return self._label(row, self._checked_names(names))
+    def label(self, row: int, words: Words | None = None) -> str:
+        """What a row asks for, such as "3 to 7"."""
+        return self._label(row, words or Words.of(range(self.size)))
 
-    def labels(self, names: Sequence[str] | Words | None = None) -> list[str]:
-        checked = self._checked_names(names)
-        return [self._label(row, checked) for row in range(self.rows)]
+    def labels(self, words: Words | None = None) -> list[str]:
+        return [self.label(row, words) for row in range(self.rows)]
 
     def _numbers(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         return np.arange(*slice(start, stop).indices(self.rows), dtype=np.int64)
-
-    def _checked_names(self, names: Sequence[str] | Words | None) -> Words:
-        if isinstance(names, Words):
-            return names
-        if names is not None and len(names) != self.size:
-            raise QueryError(f"{len(names)} names for {self.size} positions; name each one")
-        return Words.of(range(self.size) if names is None else names)
 
     def _checked_counts(self, counts: npt.ArrayLike) -> Floats:
         checked = np.asarray(counts, dtype=np.float64)
@@ -184,7 +174,8 @@ class _Ranges(Workload):
 
     def gram(self) -> Floats:
         first = np.arange(1.0, self.size + 1)
-        return np.minimum.outer(first, first) * (self.size + 1 - np.maximum.outer(first, first))
+        behind = self.size + 1 - np.maximum.outer(first, first)
+        return np.asarray(np.minimum.outer(first, first) * behind)
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
         sums = _sums(self._checked_counts(counts))
@@ -327,9 +318,6 @@ class _Rows(Workload):
     def rows_block(self, start: int, stop: int) -> Floats:
         return _dense(self.matrix[slice(start, stop)])
 
-    def with_values(self, weight: float) -> Workload:
-        return _with_values(self.matrix, weight)
-
     def _label(self, row: int, words: Words) -> str:
         return f"row {row}"
 
@@ -337,13 +325,6 @@ class _Rows(Workload):
 def _sums(counts: Floats) -> Floats:
     """Sums of the first 0, 1, 2, ... entries."""
     return np.concatenate([np.zeros((1, *counts.shape[1:])), np.cumsum(counts, axis=0)])
-
-
-def _with_values(rows: Any, weight: float) -> Workload:
-    values = weight * np.eye(rows.shape[1])
-    if not hasattr(rows, "tocsr"):
-        return Workload.from_rows(np.vstack([rows, values]))
-    return Workload.from_rows(sparse.vstack([rows, sparse.csr_array(values)]))
 
 
 def _dense(matrix: Any) -> Floats:
