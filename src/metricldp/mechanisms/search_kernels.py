@@ -39,31 +39,6 @@ def _box(first: int, n: int, lengths: Any, reach: Any, longest: Any, places: Any
 
 
 @kernel
-def _comparisons(
-    heights: Any, j: int, places: Any, size: int, sign: int, inside: Any, offsets: Any, most: Any
-) -> int:
-    """Pairs compared until a move of these places breaks a limit, negative; all pairs if none."""
-    n, compared, fits = heights.shape[1], 0, True
-    for q in range(size):
-        inside[places[q]] = True
-    for q in range(size):
-        x = places[q]
-        for c in range(len(offsets)):
-            y = x + offsets[c]
-            if y >= n:
-                y -= n
-            if not inside[y] and sign * (heights[j, x] - heights[j, y]) >= most[c]:
-                fits = False
-                break
-        compared += c + 1
-        if not fits:
-            break
-    for q in range(size):
-        inside[places[q]] = False
-    return compared if fits else -compared
-
-
-@kernel
 def anneal(
     heights: Any, unit: float, limits: Any, gram: Any, moves: int, work: int, seed: int
 ) -> float:
@@ -111,9 +86,24 @@ def anneal(
             continue  # little is gained where the probability is low
         size = _box(first, n, lengths, reach, longest, places)
         sign = 1 if np.random.random() < 0.5 else -1
-        compared = _comparisons(heights, j, places, size, sign, inside, offsets, most)
-        done += abs(compared)
-        if compared < 0:
+        for q in range(size):
+            inside[places[q]] = True
+        fits = True
+        for q in range(size):
+            x = places[q]
+            for c in range(len(offsets)):
+                y = x + offsets[c]
+                if y >= n:
+                    y -= n
+                if not inside[y] and sign * (heights[j, x] - heights[j, y]) >= most[c]:
+                    fits = False
+                    break
+            done += c + 1
+            if not fits:
+                break
+        for q in range(size):
+            inside[places[q]] = False
+        if not fits:
             continue
         if cap < 1 << 30:
             done += n
@@ -204,8 +194,23 @@ def move_many(
             lowest, highest = min(lowest, heights[j, x] + sign), max(highest, heights[j, x] + sign)
         if change >= 0 and np.random.random() >= math.exp(-change / heat):
             continue
-        compared = _comparisons(heights, j, places, size, sign, inside, offsets, most)
-        if compared < 0 or highest - lowest > cap:
+        for q in range(size):
+            inside[places[q]] = True
+        fits = True
+        for q in range(size):
+            x = places[q]
+            for c in range(len(offsets)):
+                y = x + offsets[c]
+                if y >= n:
+                    y -= n
+                if not inside[y] and sign * (heights[j, x] - heights[j, y]) >= most[c]:
+                    fits = False
+                    break
+            if not fits:
+                break
+        for q in range(size):
+            inside[places[q]] = False
+        if not fits or highest - lowest > cap:
             continue
         low[j], high[j] = lowest, highest
         for q in range(size):
