@@ -7,7 +7,8 @@ import pytest
 
 from metricldp import Categorical, Integer, InvalidSpecError, Lp, Survey, SurveySpec, Weight
 from metricldp.answers import partition
-from metricldp.mechanisms import torus
+from metricldp.mechanisms import additive_search
+from metricldp.mechanisms.search_cache import CACHE
 
 
 def side(epsilon, size=3):
@@ -55,20 +56,21 @@ def test_no_other_partition_has_a_smaller_error():
 def test_large_blocks_are_tried_briefly_where_there_are_several(monkeypatch, sets):
     """By transforms, with the error of what is found; what is chosen is searched for in full."""
     monkeypatch.setattr("metricldp.mechanisms.torus_channel.MOST_SOLVED", 4)
-    monkeypatch.setattr("metricldp.mechanisms.torus.MOST_SOLVED", 4)
+    monkeypatch.setattr("metricldp.mechanisms.additive_search.MOST_SOLVED", 4)
     monkeypatch.setattr(partition, "_LARGE", 4)
     efforts, judged, shares = [], [], []
-    plain, square = torus._searched_long, partition._mean_square
+    plain, square = additive_search.annealed_by_slopes, partition._mean_square
 
-    def searched(*given):
-        efforts.append(torus.effort.get())
-        return plain(*given)
+    def annealed(torus, workload, effort, progress):
+        efforts.append(effort.scale)
+        return plain(torus, workload, effort, progress)
 
     def mean_square(apart, block, names):
         judged.append((square(apart, block, names), block, names))
         return judged[-1][0]
 
-    monkeypatch.setattr(torus, "_searched_long", searched)
+    monkeypatch.setattr(additive_search, "annealed_by_slopes", annealed)
+    monkeypatch.setattr(CACHE, "enabled", False)
     monkeypatch.setattr(partition, "_mean_square", mean_square)
     spec = SurveySpec(SMALL, joint="auto", together=[*sets, "c"])
     found = Survey.design(spec, progress=shares.append)

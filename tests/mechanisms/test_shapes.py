@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from metricldp import InvalidSpecError
-from metricldp.mechanisms import additive as shaped
-from metricldp.mechanisms import search_kernels as kernels
 from metricldp.mechanisms.additive import ShapedNoise
 from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.conformance import check_channel
 from metricldp.mechanisms.extremal import Designed, Tents
+from metricldp.mechanisms.extremal_search import best_mixture
 from metricldp.mechanisms.matrix import completed, workload_of
-from metricldp.mechanisms.shapes import best_mixture
 from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Line, Sensitive, Uniform, tightened
 from metricldp.metrics.window import Bent, Window
@@ -75,7 +73,7 @@ def by_semidefinite_program(apart, unit, gram, prior=None):
 def check_against_program(size, epsilon, metric):
     apart = np.asarray(metric.whole(size), dtype=np.int64)
     gram = Workload.all_ranges(size).gram()
-    found = best_mixture(apart, float(metric.step), gram, target=1 + 1e-5, seconds=300)
+    found = best_mixture(apart, float(metric.step), gram, target=1 + 1e-5)
     least = by_semidefinite_program(apart, float(metric.step), gram)
     assert found.total == pytest.approx(least, rel=1e-4)
     assert found.limit == pytest.approx(least, rel=1e-4) and found.limit <= least * (1 + 1e-6)
@@ -179,62 +177,6 @@ def test_known_errors_of_shaped_noise(size, metric, most):
     channel = ShapedNoise().settled(size, metric, ordered=True).channel(size, metric)
     assert channel.patterns <= 8
     assert channel.mean_range_variance() <= most
-
-
-def test_a_search_with_costly_moves_ends_early(monkeypatch):
-    """The temperature falls with the work as well as with the moves."""
-    size, metric = 12, Window(Fraction(1), 3)
-    steps, gram = shaped.steps_of(size, metric), Workload.all_ranges(size).gram()
-    found = []
-    for work in (0, 3_000, 30_000):
-        monkeypatch.setattr(shaped, "MOST_WORK", work or 1)
-        heights, objective = shaped.searched(gram, steps, 14, 2)
-        assert shaped.too_far(tuple(map(tuple, heights)), steps.apart) is None
-        found.append(objective)
-    assert found[0] > 1.02 * found[1] > 1.02 * found[2]
-
-
-@pytest.mark.parametrize(
-    ("size", "metric", "longest", "work"),
-    [
-        (100, Line(Fraction(1, 20)), 70, 3e9),  # of 140 places
-        (216, Line(Fraction(1, 20)), 128, 3e9),  # of 256: here both are as they were for all rings
-        (999, Line(Fraction(1, 20)), 128, 1e9),
-        (999, Line(Fraction(1, 150)), 150, 1e9),
-        (999, Window(Fraction(1, 10), 100), 999, 1e9),
-    ],
-)
-def test_around_long_rings_no_more_moves_together_than_noise_reaches(
-    size, metric, longest, work, monkeypatch
-):
-    """Longer stretches took most of 13 seconds, and found less."""
-    asked = []
-
-    def anneal(heights, unit, lengths, reach, longest, *others):
-        asked.append((longest.tolist(), others[-2]))
-        return 0.0
-
-    monkeypatch.setattr(kernels, "anneal", anneal)
-    steps = shaped.steps_of(size, metric)
-    around = next(iter(shaped._tried(steps)))[1]
-    shaped.searched(np.eye(size), steps, around, 2)
-    assert asked == [([longest], work)]
-
-
-def test_what_does_not_fit_counts_as_work():
-    """With wide windows the search takes as long to see that a move is not allowed."""
-    steps = shaped.steps_of(40, Window(Fraction(1), 20))
-    near = np.array(steps.near)
-    heights = np.zeros((1, 40), dtype=np.int64)
-    heights[0, ::2] = 1
-    before = heights.copy()
-    allowed = np.array([0] * 2 * len(near))  # nothing may move, and 12 years of tries
-    offsets = np.append(near, 40 - near)
-    kernels.anneal(
-        *(heights, 1.0, np.array([40]), np.array([20]), np.array([20]), offsets, allowed),
-        *(1 << 30, np.ones(21), 10**13, 0.1, 1e-5, 3_000, 1),
-    )
-    assert np.array_equal(heights, before)
 
 
 def test_broken_files_are_refused():

@@ -7,8 +7,8 @@ that v'Bv <= l v for every shape. Then <B, M> <= sum l, and
     tr(G M^-1) >= (tr (G^1/2 B G^1/2)^1/2)^2 / sum l.
 
 So the limit of any point holds if the point is checked; `holds` checks it again. There are two ways
-to prove v'Bv <= l v. If the extreme shapes are few enough to be listed, each of them is checked, and
-the best mechanism attains the limit: uniform metrics and windows of few values, lines up to 18,
+to prove v'Bv <= l v. If the extreme shapes are few enough to be listed, each of them is checked,
+and the best mechanism attains the limit: uniform metrics and windows of few values, lines up to 18,
 grids of 5 x 5 and 3 x 3 x 3. Otherwise l v - v'Bv is a sum of forms that are at least 0 on all
 shapes, times multipliers of at least 0: see `limit_forms.py`.
 """
