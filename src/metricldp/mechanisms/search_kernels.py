@@ -81,6 +81,8 @@ def anneal(
                     stale[j] = False
             total = power.sum(axis=0)
             now = patterns * (gram / total).sum()
+            if move == 0 and now < math.inf:
+                best = now
         j, first = np.random.randint(patterns), np.random.randint(n)
         if np.random.random() > v[j, first] ** 0.3 + 0.02:
             continue  # little is gained where the probability is low
