@@ -81,8 +81,6 @@ def anneal(
                     stale[j] = False
             total = power.sum(axis=0)
             now = patterns * (gram / total).sum()
-            if move == 0 and now < math.inf:
-                best = now
         j, first = np.random.randint(patterns), np.random.randint(n)
         if np.random.random() > v[j, first] ** 0.3 + 0.02:
             continue  # little is gained where the probability is low
@@ -149,7 +147,7 @@ def anneal(
             best_heights[:] = heights
         stale[j] = not 0.1 < v[j].max() < 10
     heights[:] = best_heights
-    return best
+    return best if best < math.inf else now  # no move was accepted
 
 
 @kernel
