@@ -434,7 +434,7 @@ BAD = [
         lambda: best_plan(Workload.identity(3), [[0, 1]], [1.0]),
         "no chain of pairs joins position 2",
     ),
-    (lambda: best_plan(Workload.identity(3), *line(3), "haa"), "mean 'haar'"),
+    (lambda: best_plan(Workload.identity(3), *line(3), "haa"), "no strategy is called 'haa'"),
     (lambda: best_plan(Workload.identity(3), *line(3), "hierarchy-1"), "not 1"),
     (lambda: best_plan(Workload.all_ranges(9), *line(9), "workload"), "too long"),
     (lambda: best_plan(Workload.from_rows([[0, 0]]), *line(2)), "workload is empty"),

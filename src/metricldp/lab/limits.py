@@ -205,11 +205,9 @@ def _of_block(survey: Agreement, block: Block, workload: Any, prior: Any, n: int
         raise QueryError(
             f"the lower bound of {block.name} is for ranges, prefixes, values or bars of each"
         )
-    stated = [
-        checked_workload(asked if is_ordered else "values", size, is_ordered)
-        for size, is_ordered in zip(block.sizes, ordered, strict=True)
-    ]
-    questions = Workload.product([workload_of(*part) for part in zip(stated, block.sizes)])
+    sides = zip(block.sizes, ordered, strict=True)
+    parts = [workload_of(asked if is_ordered else "values", size) for size, is_ordered in sides]
+    questions = Workload.product(parts)
     gram = questions.gram()
     least = limit(cells, own.on, gram)
     return Nearness(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.optional import lazy
-from metricldp.basics.text import guess, shown
+from metricldp.basics.text import shown
 from metricldp.mechanisms.workloads import Workload
 
 sparse = lazy("scipy.sparse")
@@ -48,10 +48,7 @@ def named(name: str, workload: Workload, pairs: npt.NDArray[np.int64], distances
         return of_workload(workload)
     matrix = plain(name, workload.size)
     if matrix is None:
-        known = ("auto", *NAMES)
-        raise InvalidSpecError(
-            f"no strategy is called {shown(name)}{guess(name, known)}; there are {', '.join(known)}"
-        )
+        raise InvalidSpecError(f"no strategy is called {shown(name)}; see strategies.NAMES")
     return matrix
 
 
