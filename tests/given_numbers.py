@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
+from metricldp.mechanisms.mixture import Mixture
+from metricldp.mechanisms.torus_channel import Wound
 
 from metricldp import Lp, Survey
 from metricldp.mechanisms import strategies, torus
@@ -14,8 +16,6 @@ from metricldp.mechanisms.matrix import telling_rows
 from metricldp.mechanisms.matrix_channel import MatrixChannel
 from metricldp.mechanisms.memoised import FIRSTS, MemoisedResponse, _second
 from metricldp.mechanisms.memoised_channel import Memoised
-from metricldp.mechanisms.mixture import Mixture
-from metricldp.mechanisms.torus_channel import Wound
 from metricldp.mechanisms.unary_channel import UnaryChannel
 from metricldp.survey.blocks import Group
 from metricldp.survey.design import _problem

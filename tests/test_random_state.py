@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from metricldp import Categorical, Integer, Matrix, Survey, SurveySpec, plan
-from metricldp.mechanisms import additive as shaped
+from metricldp.mechanisms import additive_search
 from metricldp.mechanisms import search_kernels as kernels
 
 PEOPLE = {
@@ -79,7 +79,7 @@ def test_no_call_changes_the_global_random_state(call, survey, tally):
 def test_a_kernel_that_runs_as_python_is_detected(monkeypatch):
     """The negative control: without numba, the search would seed numpy's generator."""
     monkeypatch.setattr(kernels, "anneal", kernels.anneal.py_func)
-    monkeypatch.setattr(shaped, "MOST_WORK", 1000)
+    monkeypatch.setattr(additive_search, "_WORK", 1000)
     assert changes_the_state(
         lambda: Survey.design({"a": Integer(0, 11, epsilon=0.8, within=3, mechanism="additive")})
     )

@@ -18,9 +18,9 @@ from metricldp.answers.tally import Tally
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import flag
 from metricldp.basics.errors import InvalidSpecError, InvalidValueError, WeakGuaranteeWarning
-from metricldp.basics.progress import Progress
+from metricldp.basics.progress import Progress, bar_unless, silent
 from metricldp.basics.text import shown
-from metricldp.mechanisms.effort import DEFAULT, Effort, search_progress
+from metricldp.mechanisms.effort import DEFAULT, Effort
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Lp
@@ -84,18 +84,23 @@ class Survey(Agreement):
     ) -> Survey:
         if not isinstance(spec, SurveySpec):
             spec = SurveySpec(spec)
-        with search_progress(progress):
+        with bar_unless(progress, "designing") as report:
             joint, stored = spec.joint, {}
             if isinstance(joint, str) and joint == "auto":
                 if spec.metric is not None and spec.metric != Lp():
                     raise InvalidSpecError(
                         'joint="auto" is for distances that add up; state the groups'
                     )
-                blocks = best_blocks(spec.attributes, spec.together, effort)
+                blocks = best_blocks(spec.attributes, spec.together, effort, report)
                 joint = {names: block.group for names, block in blocks.items()}
                 stored = distributions_of(blocks.values())
             return cls.fixed(
-                spec.attributes, metric=spec.metric, joint=joint, stored=stored, effort=effort
+                spec.attributes,
+                metric=spec.metric,
+                joint=joint,
+                stored=stored,
+                effort=effort,
+                progress=silent if stored else report,
             )
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -268,8 +273,8 @@ def plan(
     "n" or, if n is given, "epsilon". `prior` is as in `Survey.expected_error`; "worst" plans for
     any distribution of values. `Plan.survey` is the designed survey with the setting.
     """
-    with search_progress(progress):
-        survey = spec if isinstance(spec, Survey) else Survey._designed(spec, progress)
+    with bar_unless(progress, "planning") as report:
+        survey = spec if isinstance(spec, Survey) else Survey._designed(spec, report)
         return planning.plan(
             survey,
             target_error,

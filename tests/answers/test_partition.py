@@ -7,7 +7,6 @@ import pytest
 
 from metricldp import Categorical, Integer, InvalidSpecError, Lp, Survey, SurveySpec, Weight
 from metricldp.answers import partition
-from metricldp.mechanisms import torus
 from metricldp.survey.blocks import distributions_of
 
 
@@ -59,7 +58,7 @@ def test_large_blocks_are_tried_briefly_where_there_are_several(monkeypatch, set
     monkeypatch.setattr("metricldp.mechanisms.torus.MOST_SOLVED", 4)
     monkeypatch.setattr(partition, "_LARGE", 4)
     efforts, judged, shares = [], [], []
-    plain, square = torus._searched_long, partition._mean_square
+    plain, square = additive_search.annealed_by_slopes, partition._mean_square
 
     def searched(*given):
         efforts.append(given[-1])
@@ -69,7 +68,8 @@ def test_large_blocks_are_tried_briefly_where_there_are_several(monkeypatch, set
         judged.append((square(apart, block, names), block, names))
         return judged[-1][0]
 
-    monkeypatch.setattr(torus, "_searched_long", searched)
+    monkeypatch.setattr(additive_search, "annealed_by_slopes", annealed)
+    monkeypatch.setattr(CACHE, "enabled", False)
     monkeypatch.setattr(partition, "_mean_square", mean_square)
     spec = SurveySpec(SMALL, joint="auto", together=[*sets, "c"])
     found = Survey.design(spec, progress=shares.append)

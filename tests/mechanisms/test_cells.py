@@ -19,7 +19,6 @@ from metricldp import (
 from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.joint_cells import REPORT, Cells
 from metricldp.mechanisms.table import Table
-from metricldp.mechanisms.torus_channel import Wound
 from metricldp.survey.blocks import grid_of
 from metricldp_core.exact import at_most_exp
 

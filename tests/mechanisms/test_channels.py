@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from metricldp.mechanisms.geometric_noise import GeometricNoise
 
 from checks import (
     MECHANISMS,
@@ -24,7 +25,6 @@ from metricldp.basics.errors import CertificateError
 from metricldp.mechanisms import Geometric, Response, Threshold, ThresholdPaper
 from metricldp.mechanisms.auto import choose
 from metricldp.mechanisms.base import Problem
-from metricldp.mechanisms.geometric_noise import GeometricNoise
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.registry import build
 from metricldp.metrics import Line, Uniform

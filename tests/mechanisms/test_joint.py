@@ -13,7 +13,6 @@ from metricldp.mechanisms import Response, joint
 from metricldp.mechanisms.base import Mechanism
 from metricldp.mechanisms.fields import Number
 from metricldp.mechanisms.joint import JointChannel, Term, constant, kinds, summed
-from metricldp.mechanisms.joint_cells import Cells
 from metricldp.mechanisms.sampling import uniform
 from metricldp.metrics import Uniform
 from metricldp.metrics.product import ProductMetric

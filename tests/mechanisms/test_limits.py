@@ -14,8 +14,8 @@ from metricldp.lab.limits import Made, nearness
 from metricldp.lab.limits import limits as all_limits
 from metricldp.mechanisms import limit_forms as forms
 from metricldp.mechanisms import limits
-from metricldp.mechanisms.boxes import Boxes
-from metricldp.mechanisms.shapes import best_mixture, extreme_shapes
+from metricldp.mechanisms.auto import variance_of
+from metricldp.mechanisms.extremal_search import best_mixture, extreme_shapes
 from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Line, Uniform
 from metricldp.metrics.grid import summed
@@ -95,8 +95,8 @@ GRIDS = {
 
 def of_grid(sizes, epsilon):
     metric = summed([Line(Fraction(str(epsilon)))] * len(sizes), sizes)
-    boxes = Boxes.of("ranges", sizes)
-    return boxes, limits.limit(len(boxes.gram), metric, boxes.gram)
+    boxes = Workload.product([Workload.all_ranges(size) for size in sizes])
+    return boxes, limits.limit(boxes.size, metric, boxes.gram())
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_limits_of_grids_are_the_known_ones(sizes, epsilon, known):
     """And the proof refuses a limit that is higher by a hundredth: it is no rubber stamp."""
     boxes, found = of_grid(sizes, epsilon)
     assert found.exact and found.holds()
-    assert boxes.variance(found.total) == pytest.approx(known, rel=2e-4)
+    assert variance_of(found.total, boxes, None) == pytest.approx(known, rel=2e-4)
     assert not replace(found, total=1.01 * found.total).holds()
 
 
@@ -149,21 +149,21 @@ def test_a_proof_that_is_wrong_proves_less():
     """A larger B, smaller prices, a matrix that is not symmetric, a multiplier below 0."""
     _, found = of_grid((3, 3), 0.5)
     proof = found.proof
-    assert replace(proof, matrix=2 * proof.matrix).worth() == pytest.approx(found.total)
+    assert replace(proof, matrix=2 * proof.matrix).total() == pytest.approx(found.total)
     more = proof.matrix + np.diag([1.0, *[0] * 8]) * proof.matrix.max()
-    assert replace(proof, matrix=more).worth() < found.total
+    assert replace(proof, matrix=more).total() < found.total
     crooked = proof.matrix.copy()
     crooked[0, 1] *= 1.01
-    assert replace(proof, matrix=crooked).worth() == 0
-    assert replace(proof, prices=-proof.prices).worth() == 0
-    asked = proof.asked
-    dual = forms.Dual(asked.size, asked.metric, asked.gram, asked.prior)
+    assert replace(proof, matrix=crooked).total() == 0
+    assert replace(proof, prices=-proof.prices).total() == 0
+    problem = proof.problem
+    dual = forms.Dual(problem.size, problem.metric, problem.gram, problem.prior)
     point = dual.best()
-    weaker = limits.ByForms(asked, point)
-    assert 0.99 * found.total < weaker.worth() <= found.total * (1 + 1e-4)
+    weaker = limits.ByForms(problem, point)
+    assert 0.99 * found.total < weaker.total() <= found.total * (1 + 1e-4)
     bad = point.copy()
     bad[-1] = -1e-3
-    assert limits.ByForms(asked, bad).worth() == 0
+    assert limits.ByForms(problem, bad).total() == 0
 
 
 @pytest.mark.parametrize(

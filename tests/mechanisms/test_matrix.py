@@ -37,7 +37,7 @@ from metricldp.answers.queries import parse
 from metricldp.estimate.table import COLUMNS, NUMBERS
 from metricldp.mechanisms import MatrixChannel, strategies
 from metricldp.mechanisms import matrix as plans
-from metricldp.mechanisms.matrix_search import optimised
+from metricldp.mechanisms.matrix_search import best_plan
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.stated import WORKLOADS, completed
 from metricldp.metrics import Line, Sensitive, Uniform
@@ -251,7 +251,7 @@ def test_on_a_line_the_optimiser_takes_the_prefixes_too(workload, size):
     """What `plans.optimal_rows` does at once is what the optimiser finds."""
     asked = WORKLOADS[workload](size)
     pairs = np.column_stack([np.arange(size - 1), np.arange(1, size)])
-    plan = optimised(asked, pairs, np.full(size - 1, 0.5))
+    plan = best_plan(asked, pairs, np.full(size - 1, 0.5))
     noisy = np.isfinite(plan.u)
     rows = plan.strategy[noisy]
     steps = {tuple(np.sign(np.abs(np.diff(row)))) for row in rows}
@@ -290,7 +290,7 @@ def test_the_closed_form_of_sensitive_sets_is_what_the_solver_finds(size, sensit
     u = np.array(epsilons)
     pairs = np.array(list(metric.generating_pairs(size)))
     distances = np.array([float(metric.distance(*pair)) for pair in pairs])
-    plan = optimised(Workload.identity(size), pairs, distances, "identity")
+    plan = best_plan(Workload.identity(size), pairs, distances, "identity")
     assert 2 * np.sum(1 / u**2) == pytest.approx(plan.error, rel=1e-6)
 
 

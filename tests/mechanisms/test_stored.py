@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from metricldp.mechanisms.lazy import Lazy
 
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.mechanisms import (
@@ -17,13 +18,9 @@ from metricldp.mechanisms import (
     ThresholdPaper,
     UnaryChannel,
 )
-from metricldp.mechanisms.additive_channel import Shaped
 from metricldp.mechanisms.channels import channel_of
-from metricldp.mechanisms.lazy import Lazy
 from metricldp.mechanisms.memoised_channel import Memoised
-from metricldp.mechanisms.mixture import Mixture
 from metricldp.mechanisms.table import Table
-from metricldp.mechanisms.torus_channel import Wound
 from metricldp_core.distributions import LazyGeometric
 from metricldp_core.exact import WORD
 

@@ -40,7 +40,8 @@ from metricldp.lab.crowd import Crowd, Questions
 from metricldp.lab.peers.hio import HadamardBoxes
 from metricldp.lab.peers.hio_hashing import HashedBoxes
 from metricldp.lab.peers.joint import Hio, PlanarLaplace
-from metricldp.mechanisms import torus
+from metricldp.mechanisms import additive_search
+from metricldp.mechanisms.search_cache import CACHE
 from metricldp.metrics import Uniform
 from metricldp.reports import bytes as packed
 from metricldp.reports.arrow import column_of
@@ -671,7 +672,8 @@ def test_a_comparison_tells_both_promises_of_a_table(tmp_path, metric):
 def test_a_block_is_compared_with_the_same_noise_apart(tmp_path, monkeypatch):
     """And is not searched for again, where the survey has one of its own."""
     kinds = {name: Integer(0, 17, epsilon=1, within=3) for name in BOTH}
-    monkeypatch.setattr(torus, "MOVES", 20)
+    monkeypatch.setattr(additive_search, "MOVES", 20)
+    monkeypatch.setattr(CACHE, "enabled", False)
     for joint in (None, [BOTH]):
         survey = Survey.design(SurveySpec(kinds, joint=joint))
         pc.write_csv(pa.table(some_people(survey, 150)), tmp_path / "people.csv")

@@ -28,11 +28,11 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.numbers import is_number
+from metricldp.basics.progress import Progress, part_of, silent
 from metricldp.basics.text import guess, listed, shown
 from metricldp.mechanisms import Floats, registry
-from metricldp.mechanisms.effort import DEFAULT, Effort, search_progress
+from metricldp.mechanisms.effort import DEFAULT, Effort
 from metricldp.mechanisms.joint_cells import Cells
-from metricldp.mechanisms.shapes import watching
 from metricldp.mechanisms.stated import workload_of
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block, distributions_of
@@ -50,7 +50,10 @@ Names = tuple[str, ...]
 
 
 def best_blocks(
-    attributes: Mapping[str, Attribute], together: Any = None, effort: Effort = DEFAULT
+    attributes: Mapping[str, Attribute],
+    together: Any = None,
+    effort: Effort = DEFAULT,
+    progress: Progress = silent,
 ) -> dict[Names, Block]:
     """The blocks of the best partition; none where apart is best.
 
@@ -81,11 +84,11 @@ def best_blocks(
     blocks: dict[Names, Block] = {}
 
     def search(names: Names, place: int, scale: float) -> None:
-        described, whole = {name: attributes[name] for name in names}, watching.get()
+        described = {name: attributes[name] for name in names}
         part = replace(effort, scale=scale * effort.scale)
-        with search_progress(lambda done: whole((place + done) / (len(tried) + 1))):
-            survey = Agreement(described, joint=[names], effort=part)
-            blocks[names] = survey.blocks["+".join(names)]
+        report = part_of(progress, place, len(tried) + 1)
+        survey = Agreement(described, joint=[names], effort=part, progress=report)
+        blocks[names] = survey.blocks["+".join(names)]
 
     briefly = large if len(large) > 1 else []
     for place, names in enumerate(tried):
@@ -108,7 +111,7 @@ def best_blocks(
     best = min(found)[2]
     for names in set(best) & set(briefly):
         search(names, len(tried), 1.0)
-    watching.get()(1.0)
+    progress(1.0)
     return {names: blocks[names] for names in best}
 
 

@@ -18,6 +18,16 @@ def silent(done: float) -> None:
     """Report nothing."""
 
 
+def part_of(progress: Progress, number: int, count: int) -> Progress:
+    """A callback for one of several equal parts of the work, counted from 0."""
+    return lambda done: progress((number + done) / count)
+
+
+def bar_unless(progress: Progress | None, name: str) -> contextlib.AbstractContextManager[Progress]:
+    """A callback that the caller states or, without one, a bar on a terminal."""
+    return progress_bar(name) if progress is None else contextlib.nullcontext(progress)
+
+
 @contextlib.contextmanager
 def progress_bar(name: str) -> Iterator[Progress]:
     """Show a bar if the work takes longer than a second; on a terminal, never in a pipe.

@@ -12,10 +12,9 @@ from metricldp.attributes.answered import label
 from metricldp.basics.errors import QueryError
 from metricldp.basics.text import table
 from metricldp.mechanisms.auto import mean_variance, variance_of
-from metricldp.mechanisms.boxes import Boxes
 from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.joint_cells import Cells
-from metricldp.mechanisms.limits import MOST_LIMITED, limit
+from metricldp.mechanisms.limits import MAX_LIMITED, limit
 from metricldp.mechanisms.stated import (
     GIVEN,
     MARGINS,
@@ -23,6 +22,7 @@ from metricldp.mechanisms.stated import (
     checked_workload,
     workload_of,
 )
+from metricldp.mechanisms.workloads import Workload
 from metricldp.store.readings import attribute_of
 from metricldp.survey.agreement import Agreement
 from metricldp.survey.blocks import Block
@@ -209,19 +209,22 @@ def _of_block(survey: Agreement, block: Block, workload: Any, prior: Any, n: int
         raise QueryError(
             f"the lower bound of {block.name} is for ranges, prefixes, values or bars of each"
         )
-    questions = Boxes.of(asked, block.sizes, ordered)
-    least = limit(cells, block.grid, questions.gram)
+    sides = zip(block.sizes, ordered, strict=True)
+    parts = [workload_of(asked if is_ordered else "values", size) for size, is_ordered in sides]
+    questions = Workload.product(parts)
+    gram = questions.gram()
+    least = limit(cells, block.grid, gram)
     return Nearness(
         block.name,
         own.name,
         asked,
         n,
-        math.sqrt(n * questions.variance(channel.one.moments.mean_square(questions.gram))),
-        math.sqrt(n * max(0.0, questions.variance(least.total))),
+        math.sqrt(n * variance_of(channel.one.moments.mean_square(gram), questions, None)),
+        math.sqrt(n * max(0.0, variance_of(least.total, questions, None))),
         least.exact,
     )
 
 
 def _check_few(size: int, what: str) -> None:
-    if size > MOST_LIMITED:
-        raise QueryError(f"lower bounds are computed for up to {MOST_LIMITED} {what}, not {size:,}")
+    if size > MAX_LIMITED:
+        raise QueryError(f"lower bounds are computed for up to {MAX_LIMITED} {what}, not {size:,}")

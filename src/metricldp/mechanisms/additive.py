@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.mechanisms.additive_channel import Shaped
-from metricldp.mechanisms.additive_search import Steps, best_patterns, steps_of
+from metricldp.basics.progress import Progress
+from metricldp.mechanisms.additive_channel import AdditiveChannel
+from metricldp.mechanisms.additive_search import (
+    CellWorkload,
+    best_noise,
+    grid_in_units,
+    line_in_units,
+)
 from metricldp.mechanisms.base import Mechanism, Problem
 from metricldp.mechanisms.effort import Effort
-from metricldp.mechanisms.levels import Shape
 from metricldp.mechanisms.stated import (
     cell_workload,
     checked_prior,
@@ -19,10 +23,10 @@ from metricldp.mechanisms.stated import (
     completed,
     workload_of,
 )
-from metricldp.mechanisms.torus import best_torus, in_units
-from metricldp.mechanisms.torus_channel import Wound
 from metricldp.metrics.grid import Grid
 from metricldp_core.distributions import Distribution
+
+MOST_POSITIONS = 4096
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,36 +48,32 @@ class AdditiveNoise(Mechanism):
     max_computed: ClassVar[int] = 1 << 10  # type: ignore[misc]
     max_simulated: ClassVar[int] = 1 << 10  # type: ignore[misc]
 
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
+        prior = None
         if problem.is_group:
-            return _on_torus(problem, effort)
-        steps = steps_of(problem.size, problem.metric)
-        prior = checked_prior(problem.prior, problem.size)
-        workload = checked_workload(problem.workload, problem.size, problem.any_ordered)
-        if isinstance(workload, str):
-            patterns = _patterns(workload, problem.size, steps, prior, effort)
+            grid, workload = _cell_grid(problem), cell_workload(problem)
         else:
-            patterns = best_patterns(completed(workload).gram(), steps, prior, effort)
-        return Shaped.of(problem.size, patterns, steps.unit).distribution
+            size = problem.size
+            if size > MOST_POSITIONS:
+                raise InvalidSpecError(
+                    f"{size:,} positions are too many for additive noise; use at most "
+                    f"{MOST_POSITIONS:,}"
+                )
+            grid, prior = line_in_units(size, problem.metric), checked_prior(problem.prior, size)
+            stated = checked_workload(problem.workload, size, problem.any_ordered)
+            workload = CellWorkload(whole=completed(workload_of(stated, size)).gram())
+        noise = best_noise(workload, grid, prior, effort, progress)
+        return AdditiveChannel.of(grid.sizes, noise.lengths, noise.patterns, grid.step).distribution
 
     def __repr__(self) -> str:
         return repr(self.name)
 
 
-@lru_cache(maxsize=64)
-def _patterns(
-    workload: str, size: int, steps: Steps, prior: tuple[float, ...] | None, effort: Effort
-) -> tuple[Shape, ...]:
-    return best_patterns(completed(workload_of(workload, size)).gram(), steps, prior, effort)
-
-
-def _on_torus(problem: Problem, effort: Effort) -> Distribution:
+def _cell_grid(problem: Problem) -> Grid:
     if problem.prior is not None:
         raise InvalidSpecError(
             "additive noise of several attributes together is designed for a uniform prior; leave "
             "prior out"
         )
     assert isinstance(problem.metric, Grid)
-    grid = in_units(problem.metric)
-    lengths, patterns = best_torus(cell_workload(problem), grid, effort.scale, effort.seed)
-    return Wound.on(problem.sizes, lengths, patterns, grid.step).distribution
+    return grid_in_units(problem.metric)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import numpy as np
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError, QueryError
-from metricldp.mechanisms.additive_search import MOST_POSITIONS as MOST_SHAPED
+from metricldp.basics.progress import Progress, part_of, silent
+from metricldp.mechanisms.additive import MOST_POSITIONS as MOST_SHAPED
 from metricldp.mechanisms.base import Mechanism, Problem
-from metricldp.mechanisms.channel import Channel, Floats
+from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.effort import DEFAULT, Effort
+from metricldp.mechanisms.moments import Floats
 from metricldp.mechanisms.registry import BUILT_IN
+from metricldp.mechanisms.search_cache import cached_search
 from metricldp.mechanisms.stated import checked_prior, checked_workload, workload_of
 from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Metric
@@ -35,19 +37,21 @@ _NOTHING = 1e-12
 """A variance per person that is rounding."""
 
 
-def choose(problem: Problem, effort: Effort = DEFAULT) -> tuple[Mechanism, Distribution]:
+def choose(
+    problem: Problem, effort: Effort = DEFAULT, progress: Progress = silent
+) -> tuple[Mechanism, Distribution]:
     """The smallest mean variance of a workload: of ranges, or of values where there is no order.
 
     A mechanism that comes earlier is simpler, and is chosen if others are hardly better.
     """
     best: tuple[Mechanism, Distribution] | None = None
     least = 0.0
-    for mechanism, distribution, error in compared(problem, effort):
+    for mechanism, distribution, error in compared(problem, effort, progress):
         if best is None or error < _WORTH * least - _NOTHING:
             best, least = (mechanism, distribution), error
     if best is None:
         first = BUILT_IN[next(_candidates(problem.size, problem.metric, problem.any_ordered))]
-        distribution = first.design(problem, effort)
+        distribution = first.design(problem, effort, progress)
         return first.resolved(problem, distribution), distribution
     return best
 
@@ -56,31 +60,30 @@ Compared = tuple[Mechanism, Distribution, float]
 """A mechanism, its distribution, and the variance that one respondent adds to a query."""
 
 
-def compared(problem: Problem, effort: Effort = DEFAULT) -> Sequence[Compared]:
+def compared(
+    problem: Problem, effort: Effort = DEFAULT, progress: Progress = silent
+) -> Sequence[Compared]:
     """The mechanisms that suit a problem, with their errors."""
     metric, ordered = problem.metric, problem.any_ordered
     workload = checked_workload(problem.workload, problem.size, ordered or metric.is_line)
     prior = checked_prior(problem.prior, problem.size)
-    problem = Problem((problem.size,), metric, (ordered,), workload, prior)
-    return _known(problem, effort) if isinstance(workload, str) else _errors(problem, effort)
+    return _errors(Problem((problem.size,), metric, (ordered,), workload, prior), effort, progress)
 
 
-@lru_cache(maxsize=256)
-def _known(problem: Problem, effort: Effort) -> Sequence[Compared]:
-    return _errors(problem, effort)
-
-
-def _errors(problem: Problem, effort: Effort) -> Sequence[Compared]:
+@cached_search
+def _errors(problem: Problem, effort: Effort, progress: Progress) -> Sequence[Compared]:
     size, metric, workload = problem.size, problem.metric, problem.workload
     even = workload in ("ranges", "prefixes", "values")
     searched = MAX_SEARCHED if even else MAX_SEARCHED_FOR
     names = list(_candidates(size, metric, problem.any_ordered, searched))
     found = []
-    for name in names:
+    for number, name in enumerate(names):
         with contextlib.suppress(
             CertificateError, QueryError, InvalidSpecError
         ):  # not for this metric
-            distribution = BUILT_IN[name].design(problem, effort)
+            distribution = BUILT_IN[name].design(
+                problem, effort, part_of(progress, number, len(names))
+            )
             error = 0.0
             if len(names) > 1:
                 channel = channel_of(distribution, problem.prior)

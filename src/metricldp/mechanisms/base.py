@@ -5,7 +5,6 @@ A survey stores the integers of the designed distribution, so nothing else of a 
 
 from __future__ import annotations
 
-import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -16,9 +15,9 @@ from typing import Any, ClassVar, Self, cast
 
 from metricldp.basics.checks import as_lists, refuse_unknown
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.basics.progress import Progress
+from metricldp.basics.progress import Progress, silent
 from metricldp.mechanisms.channel import LARGEST_EPSILON
-from metricldp.mechanisms.effort import DEFAULT, Effort, search_progress
+from metricldp.mechanisms.effort import DEFAULT, Effort
 from metricldp.mechanisms.stated import GIVEN, checked_prior, workload_name
 from metricldp.metrics import Line, Metric, Uniform
 from metricldp_core.distributions import Distribution
@@ -103,7 +102,7 @@ class Mechanism(ABC):
         return ordered or not self.needs_order
 
     def design(
-        self, problem: Problem, effort: Effort = DEFAULT, progress: Progress | None = None
+        self, problem: Problem, effort: Effort = DEFAULT, progress: Progress = silent
     ) -> Distribution:
         """Return the output distribution for a problem.
 
@@ -116,11 +115,10 @@ class Mechanism(ABC):
                 f"{self.name} was designed for a workload that the survey does not contain; state "
                 "the mechanism again, with its workload"
             )
-        with contextlib.nullcontext() if progress is None else search_progress(progress):
-            return self.distribution(problem, effort)
+        return self.distribution(problem, effort, progress)
 
     @abstractmethod
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
         """Return the output distribution for a problem that states workload and prior."""
 
     def resolved(self, problem: Problem, distribution: Distribution) -> Self:
@@ -175,7 +173,7 @@ class EpsilonMechanism(Mechanism):
     max_computed: int = 1 << 12
     max_simulated: int = 1 << 12
 
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
         smallest = self.guarantee == ANY_TWO
         epsilon = problem.metric.smallest if smallest else problem.metric.per_step
         return self.make(problem.size, min(epsilon(problem.size), LARGEST_EPSILON))
@@ -195,5 +193,5 @@ class UninstalledMechanism(Mechanism):
 
     name: str
 
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
         raise InvalidSpecError(f"mechanism {self.name!r} is not installed, so it designs no survey")

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import cast
 
 from metricldp.basics.errors import InvalidSpecError
-from metricldp.mechanisms.additive_channel import Shaped
-from metricldp.mechanisms.channel import Channel
-from metricldp.mechanisms.features import IntegerChannel
-from metricldp.mechanisms.geometric import Geometric
-from metricldp.mechanisms.geometric_noise import GeometricNoise
+from metricldp.mechanisms.additive_channel import AdditiveChannel
+from metricldp.mechanisms.channel import Channel, IntegerChannel
+from metricldp.mechanisms.geometric import Geometric, noise_epsilon
 from metricldp.mechanisms.joint import JointChannel
 from metricldp.mechanisms.joint_cells import Cells
-from metricldp.mechanisms.lazy import Lazy
 from metricldp.mechanisms.matrix_channel import MatrixChannel
 from metricldp.mechanisms.memoised_channel import Lazy, Memoised
 from metricldp.mechanisms.moments import Prior
@@ -40,7 +36,7 @@ def group_channel_of(
 ) -> JointChannel:
     """The channel of a group with this output distribution on its cells."""
     own: JointChannel | None = getattr(stored, "channel", None)  # baselines have their own
-    return own or Cells(sizes, cast(Table | Wound, channel_of(stored, prior)))
+    return own or Cells(sizes, cast(Table | AdditiveChannel, channel_of(stored, prior)))
 
 
 def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
@@ -69,10 +65,7 @@ def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
             return Memoised(cast(IntegerChannel, first), cast(IntegerChannel, second))
         case Additive():
             _check_levels(stored)
-            parts = stored.depths, stored.tops, stored.fall
-            if len(stored.sizes) == 1:
-                return Shaped(stored.size, *parts, prior)
-            return Wound(stored.size, *parts, prior, sizes=stored.sizes, lengths=stored.lengths)
+            return AdditiveChannel(stored, prior=prior)
     own: Channel | None = getattr(stored, "channel", None)  # baselines have their own
     if own is None:
         raise InvalidSpecError(f"distribution {stored.kind!r} is not supported here")

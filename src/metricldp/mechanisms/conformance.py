@@ -21,9 +21,8 @@ import numpy as np
 from metricldp.basics.errors import InvalidSpecError, MetricLdpError, SeededRandomnessWarning
 from metricldp.basics.text import distinct, shown, table
 from metricldp.mechanisms.base import ANY_TWO, Mechanism, Problem
-from metricldp.mechanisms.channel import Channel, Floats
+from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.channels import channel_of
-from metricldp.mechanisms.features import IntegerChannel
 from metricldp.mechanisms.fields import Column
 from metricldp.mechanisms.memoised_channel import Memoised
 from metricldp.mechanisms.moments import Floats, OneHot

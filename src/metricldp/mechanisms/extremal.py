@@ -1,6 +1,6 @@
 """Mixtures of shapes: the best one for a workload, and the one with tight constraints.
 
-`extremal` is the best mixture of shapes for a workload that any metric allows (`shapes.py`).
+`extremal` is the best mixture of shapes for a workload that any metric allows (`extremal_search.py`).
 `tight-constraints` is the mixture in closed form: the shapes e^-E(., y), one for each position y,
 with the weights that solve sum_y w_y e^-E(x, y) = 1, if none is below 0. On a line that is clipped
 geometric noise. One more report has what levels and rounding leave of a row. It is about as likely
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,13 +19,20 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.numbers import is_number, root_of
+from metricldp.basics.progress import Progress, silent
 from metricldp.basics.text import shown
-from metricldp.mechanisms.additive_search import LARGEST_UNIT, MOST_UNITS, best_patterns, steps_of
+from metricldp.mechanisms.additive_search import (
+    LARGEST_UNIT,
+    MAX_UNITS,
+    CellWorkload,
+    best_noise,
+    line_in_units,
+)
 from metricldp.mechanisms.base import Mechanism, Problem
-from metricldp.mechanisms.channel import Floats
 from metricldp.mechanisms.effort import DEFAULT, Effort
+from metricldp.mechanisms.extremal_search import BestMixture, best_mixture
 from metricldp.mechanisms.levels import Shape, fall_of
-from metricldp.mechanisms.shapes import BestMixture, best_mixture
+from metricldp.mechanisms.moments import Floats
 from metricldp.mechanisms.stated import (
     MOST_TABLED_CELLS,
     cell_workload,
@@ -63,9 +69,9 @@ def in_units(size: int, metric: Metric) -> _Grid:
     """The metric itself where its distances are few units, else rounded down and closed again."""
     apart, unit = metric.whole(size), metric.step
     least = int(metric.smallest(size) / unit)
-    if least > MOST_UNITS:
-        apart = closure((apart.astype(object) * MOST_UNITS // least).astype(np.int64))
-        unit = unit * least / MOST_UNITS
+    if least > MAX_UNITS:
+        apart = closure((apart.astype(object) * MAX_UNITS // least).astype(np.int64))
+        unit = unit * least / MAX_UNITS
     if int(apart.max()) > DEEPEST:
         raise InvalidSpecError(
             f"the largest distance is {int(apart.max()):,} times the unit of all distances, which "
@@ -87,7 +93,7 @@ class TightConstraints(Mechanism):
     max_computed: ClassVar[int] = 128  # type: ignore[misc]
     max_simulated: ClassVar[int] = 128  # type: ignore[misc]
 
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
         _check_cells(self.name, problem, MOST_TABLED_CELLS)
         size, metric = problem.size, problem.metric
         if size > MOST_TIGHT:
@@ -129,7 +135,7 @@ class ExtremalMechanism(Mechanism):
     max_computed: ClassVar[int] = 32  # type: ignore[misc]
     max_simulated: ClassVar[int] = 128  # type: ignore[misc]
 
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
         size, metric = problem.size, problem.metric
         _check_cells(self.name, problem, MOST_CELLS)
         if size > MOST_POSITIONS:
@@ -138,18 +144,16 @@ class ExtremalMechanism(Mechanism):
                 f"{MOST_POSITIONS:,}, or mechanism additive"
             )
         prior = checked_prior(problem.prior, size)
-        seconds = effort.scale * _checked_limit("seconds", self.seconds, SECONDS, 86_400)
+        seconds = _checked_limit("seconds", self.seconds, SECONDS, 86_400)
         seconds = seconds if effort.seconds is None else min(seconds, effort.seconds)
         gap = _checked_limit("gap", self.gap, GAP, 1)
         if problem.is_group:
-            asked = Workload.from_rows(root_of(cell_workload(problem).gram()))
-            gram = completed(asked).gram()
-            return best_shapes(gram, size, metric, (), prior, seconds, gap, effort)
-        workload = checked_workload(problem.workload, size, problem.any_ordered)
-        if isinstance(workload, str):
-            return _best_for(workload, size, metric, prior, seconds, gap, effort)
-        gram = completed(workload).gram()
-        return best_shapes(gram, size, metric, (), prior, seconds, gap, effort)
+            workload = Workload.from_rows(root_of(cell_workload(problem).gram()))
+        else:
+            stated = checked_workload(problem.workload, size, problem.any_ordered)
+            workload = workload_of(stated, size)
+        gram, effort = completed(workload).gram(), replace(effort, seconds=seconds)
+        return best_shapes(gram, size, metric, (), prior, gap, effort, progress)
 
     def __repr__(self) -> str:
         return repr(self.name)
@@ -224,43 +228,35 @@ def _checked_limit(name: str, stated: Any, usual: float, most: float) -> float:
     return float(stated)
 
 
-@lru_cache(maxsize=32)
-def _best_for(
-    workload: str,
-    size: int,
-    metric: Metric,
-    prior: tuple[float, ...] | None,
-    seconds: float,
-    gap: float,
-    effort: Effort,
-) -> Extremal:
-    gram = completed(workload_of(workload, size)).gram()
-    return best_shapes(gram, size, metric, (), prior, seconds, gap, effort)
-
-
 def best_shapes(
     gram: Floats,
     size: int,
     metric: Metric,
     first: Sequence[npt.NDArray[np.int64]] = (),
     prior: tuple[float, ...] | None = None,
-    seconds: float = SECONDS,
     gap: float = GAP,
     effort: Effort = DEFAULT,
+    progress: Progress = silent,
 ) -> Extremal:
     """The best mixture, from some heights on and from additive noise if the metric has it."""
     grid, first = in_units(size, metric), list(first)
     spread = None if prior is None else np.array(prior) / sum(prior)
     if metric.by_difference(size) is not None:
-        patterns = best_patterns(gram, steps_of(size, metric), None, effort)
-        for pattern in np.array(patterns):
+        line = line_in_units(size, metric)
+        noise = best_noise(CellWorkload(whole=gram), line, None, effort)
+        for pattern in np.array(noise.patterns):
             around = (np.arange(len(pattern))[:, None] - np.arange(size)) % len(pattern)
             heights = -pattern[around]
             first += list(heights - heights.min(axis=1, keepdims=True))
     unit = min(float(grid.unit), LARGEST_UNIT)
     try:
         found = best_mixture(
-            grid.apart, unit, gram, prior=spread, first=first, seconds=seconds, target=1 + gap
+            *(grid.apart, unit, gram),
+            prior=spread,
+            first=first,
+            target=1 + gap,
+            effort=effort,
+            progress=progress,
         )
     except np.linalg.LinAlgError:
         raise InvalidSpecError(

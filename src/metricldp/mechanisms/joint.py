@@ -23,8 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
-from metricldp.mechanisms.channel import Floats, Integers
-from metricldp.mechanisms.features import IntegerChannel
+from metricldp.mechanisms.channel import IntegerChannel, Integers
 from metricldp.mechanisms.fields import Column, Number
 from metricldp.mechanisms.moments import Floats
 from metricldp.mechanisms.randomness import Randomness

@@ -57,14 +57,14 @@ class Dual:
         some = np.bincount(self.at, self.parts * local[self.owner], m * m).reshape(m, m)
         pairs = np.zeros((len(self.rows), len(self.rows)))
         pairs[self.upper] = z[2 * m + self.forms :]
-        found = np.outer(z[:m], self.prior) - some - self.rows.T @ pairs @ self.rows
-        return np.asarray((found + found.T) / 2 + np.diag(z[m : 2 * m]))
+        matrix = np.outer(z[:m], self.prior) - some - self.rows.T @ pairs @ self.rows
+        return np.asarray((matrix + matrix.T) / 2 + np.diag(z[m : 2 * m]))
 
     def price(self, z: Floats) -> float:
         return float(z[: self.size].sum() + z[self.size : 2 * self.size] @ self.reach)
 
-    def look(self, z: Floats) -> tuple[float, Floats]:
-        """Minus 2 tr (G^1/2 B G^1/2)^1/2 - price, and its slope; straight on where B would end."""
+    def objective(self, z: Floats) -> tuple[float, Floats]:
+        """Minus 2 tr (G^1/2 B G^1/2)^1/2 - price, and its slope; linear where B is singular."""
         values, vectors = np.linalg.eigh(self.root.T @ self.matrix(z) @ self.root)
         flat = _FLAT * max(float(values[-1]), 1e-300)
         roots = np.sqrt(np.maximum(values, flat))
@@ -85,26 +85,26 @@ class Dual:
         price = self.price(lifted)
         if price <= 0:
             return 0.0
-        return float(roots(self.gram, self.matrix(lifted)) ** 2 / price) * (1 - _ROUNDING)
+        return float(root_trace(self.gram, self.matrix(lifted)) ** 2 / price) * (1 - _ROUNDING)
 
     def best(self) -> Floats:
-        """The best point that a search finds."""
+        """The best point that L-BFGS-B reaches."""
         start = np.zeros(2 * self.size + self.forms + len(self.upper[0]))
         start[: self.size], start[self.size : 2 * self.size] = 1, 0.1
         start *= self.proved(start) / self.scale / self.price(start)
-        free, bound = [(None, None)] * self.size, [(0, None)] * (len(start) - self.size)
-        found, left, before = start, _STEPS, 0.0
-        while left > 0:  # a search that stumbled goes on from where it is
+        bounds = [(None, None)] * self.size + [(0, None)] * (len(start) - self.size)
+        best, left, before = start, _STEPS, 0.0
+        while left > 0:  # a search that stops early continues from its end
             settings = {"maxiter": left, "maxfun": 2 * left, "maxcor": 20, "ftol": 1e-12}
-            ended = scipy_optimize.minimize(
-                self.look, start, jac=True, method="L-BFGS-B", bounds=free + bound, options=settings
+            end = scipy_optimize.minimize(
+                self.objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=settings
             )
-            found, start = max(found, ended.x, key=self.proved), ended.x
-            left -= max(ended.nit, 1)
-            if ended.fun > before * (1 + _WORTH):
+            best, start = max(best, end.x, key=self.proved), end.x
+            left -= max(end.nit, 1)
+            if end.fun > before * (1 + _WORTH):
                 break
-            before = ended.fun
-        return found
+            before = end.fun
+        return best
 
 
 def lift(matrix: Floats) -> float:
@@ -113,13 +113,13 @@ def lift(matrix: Floats) -> float:
     return max(0.0, ULPS * len(matrix) * float(np.abs(values).max()) - float(values[0]))
 
 
-def roots(gram: Floats, matrix: Floats) -> float:
+def root_trace(gram: Floats, matrix: Floats) -> float:
     """tr (G^1/2 B G^1/2)^1/2, and no more than that where values are mere rounding."""
     root = root_of(gram)
     values = np.linalg.eigvalsh(root @ matrix @ root.T)
     sizes = np.abs(root) @ np.abs(matrix) @ np.abs(root.T)
-    astray = ULPS * len(gram) * float(np.linalg.norm(sizes))
-    return float(np.sqrt(np.maximum(values - astray, 0)).sum()) * (1 - ULPS * len(gram))
+    rounding = ULPS * len(gram) * float(np.linalg.norm(sizes))
+    return float(np.sqrt(np.maximum(values - rounding, 0)).sum()) * (1 - ULPS * len(gram))
 
 
 def _rows(size: int, metric: Metric, falls: Floats) -> Floats:
@@ -128,11 +128,10 @@ def _rows(size: int, metric: Metric, falls: Floats) -> Floats:
     near = np.lexsort((np.abs(ends[:, 0] - ends[:, 1]), -falls[ends[:, 0], ends[:, 1]]))
     ends = ends[near[: _MOST_ROWS // 2]]
     ends = np.concatenate([ends, ends[:, ::-1]])
-    found = np.zeros((len(ends), size))
-    each = np.arange(len(ends))
-    found[each, ends[:, 0]] = 1
-    found[each, ends[:, 1]] -= falls[ends[:, 0], ends[:, 1]]
-    return found
+    rows, each = np.zeros((len(ends), size)), np.arange(len(ends))
+    rows[each, ends[:, 0]] = 1
+    rows[each, ends[:, 1]] -= falls[ends[:, 0], ends[:, 1]]
+    return rows
 
 
 def _local_forms(
@@ -172,11 +171,11 @@ def _triple_forms(unit: float) -> Floats:
     shapes = np.array(list(product((1.0, np.exp(unit)), repeat=3)))[:-1]  # the last is the first
     squares = np.array([[v[x] * v[y] for x, y in _within((0, 1, 2))] for v in shapes])
     squares /= np.linalg.norm(squares, axis=1, keepdims=True)
-    found = []
+    forms = []
     for some in combinations(range(len(squares)), 5):
         _, sizes, axes = np.linalg.svd(squares[list(some)])
         values = squares @ axes[-1]
         least = 1e-9 * np.abs(values).max()
         if sizes[-1] > 1e-9 and (values.min() > -least or values.max() < least):
-            found.append(axes[-1] * np.sign(values[np.argmax(np.abs(values))]))
-    return np.array(found)
+            forms.append(axes[-1] * np.sign(values[np.argmax(np.abs(values))]))
+    return np.array(forms)

@@ -17,12 +17,13 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.numbers import is_whole
+from metricldp.basics.progress import Progress, silent
 from metricldp.basics.text import guess, shown
 from metricldp.mechanisms import strategies
 from metricldp.mechanisms.base import Mechanism, Problem
-from metricldp.mechanisms.effort import Effort
+from metricldp.mechanisms.effort import DEFAULT, Effort
 from metricldp.mechanisms.matrix_channel import LARGEST_ENTRY, LARGEST_REACH, MatrixChannel
-from metricldp.mechanisms.matrix_search import optimised
+from metricldp.mechanisms.matrix_search import best_plan
 from metricldp.mechanisms.scales import sensitive_scales
 from metricldp.mechanisms.stated import GIVEN, checked_workload, completed, workload_of
 from metricldp.mechanisms.workloads import Workload
@@ -69,7 +70,7 @@ class Matrix(Mechanism):
     source: ClassVar[str] = "Xiang et al. 2020, section 3"  # type: ignore[misc]
     max_computed: ClassVar[int] = 0  # type: ignore[misc]
 
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
         size = problem.size
         if size > MOST_POSITIONS:
             raise InvalidSpecError(
@@ -86,7 +87,7 @@ class Matrix(Mechanism):
                     "the rows of the strategy do not determine the count of "
                     f"{problem.label(lost)}; add rows, or leave strategy out to have them chosen"
                 )
-        rows, epsilons = optimal_rows(workload, strategy, problem.metric, size)
+        rows, epsilons = optimal_rows(workload, strategy, problem.metric, size, effort, progress)
         exact = [decimal_of(epsilon) for epsilon in epsilons]
         return MatrixChannel.of(rows, exact, reach).distribution
 
@@ -217,7 +218,12 @@ def _is_solved(workload: str | Workload, strategy: Any, metric: Metric) -> bool:
 
 
 def optimal_rows(
-    workload: str | Workload, strategy: str | Rows, metric: Metric, size: int
+    workload: str | Workload,
+    strategy: str | Rows,
+    metric: Metric,
+    size: int,
+    effort: Effort = DEFAULT,
+    progress: Progress = silent,
 ) -> tuple[Entries, list[float]]:
     """The best plan for a workload under a metric: rows, and an epsilon for each."""
     if _is_solved(workload, strategy, metric):
@@ -231,7 +237,7 @@ def optimal_rows(
         rows = telling_rows(strategies.identity(size))
         return rows, _short(epsilons, rows, metric)
     asked = completed(workload_of(workload, size))
-    rows, u = _optimised(asked, strategy, metric, size)
+    rows, u = _optimised(asked, strategy, metric, size, effort, progress)
     short = _short(u, rows, metric)
     names = (strategy,) if isinstance(strategy, str) else ()
     for name in dict.fromkeys((*names, *strategies.NAMES)):
@@ -245,7 +251,12 @@ def optimal_rows(
 
 
 def _optimised(
-    workload: Workload, strategy: str | Rows, metric: Metric, size: int
+    workload: Workload,
+    strategy: str | Rows,
+    metric: Metric,
+    size: int,
+    effort: Effort,
+    progress: Progress,
 ) -> tuple[Entries, list[float]]:
     """Rows of whole numbers and an epsilon per unit of each, in floats."""
     pairs = _pairs(metric, size)
@@ -254,10 +265,10 @@ def _optimised(
     if not isinstance(strategy, str):  # everybody is known without asking
         wanted = np.vstack([np.array(strategy, dtype=np.float64), np.ones(size)])
     try:
-        plan = optimised(workload, pairs, distances, wanted)
+        plan = best_plan(workload, pairs, distances, wanted, effort, progress)
         rows, unit = _on_grid(plan.strategy)
         if not np.allclose(rows * unit[:, None], plan.strategy, rtol=0, atol=1e-9):
-            plan = optimised(workload, pairs, distances, np.rint(rows))
+            plan = best_plan(workload, pairs, distances, np.rint(rows), effort, progress)
             rows, unit = _on_grid(plan.strategy)
     except QueryError as wrong:
         raise InvalidSpecError(str(wrong)) from None

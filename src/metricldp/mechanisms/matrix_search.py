@@ -7,35 +7,32 @@ reports, with B A = W. Given A and s the best B is `reconstruction`, given A and
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.optional import lazy
+from metricldp.basics.progress import Progress, silent
 from metricldp.mechanisms import strategies
+from metricldp.mechanisms.effort import DEFAULT, Effort
 from metricldp.mechanisms.interior import Floats
-from metricldp.mechanisms.reconstruction import Decoding, Reconstruction, gram_of, reconstruction
-from metricldp.mechanisms.scales import (
-    GAP,
-    Pairs,
-    Problem,
-    checked_pairs,
-    checked_strategy,
-    one_thread,
-)
+from metricldp.mechanisms.reconstruction import Reconstruction
+from metricldp.mechanisms.scales import GAP, Pairs, ScaleProblem
+from metricldp.mechanisms.search_cache import cached_search
 from metricldp.mechanisms.workloads import Workload
 
 linalg, sparse = lazy("scipy.linalg"), lazy("scipy.sparse")
+threadpoolctl = lazy("threadpoolctl")
 
 Smooth = Callable[[Floats], tuple[float, Floats]]
 _STILL = 1e-7
 """Alternation ends when a round lowers the error by less than this share."""
 _LOOSE = 1e-2
 """How well the first rounds are solved."""
-_MOST_ROUNDS = 100
+_MAX_ROUNDS = 100
 _FIRST_ROUNDS, _NEXT_ROUNDS, _FINALISTS, _LAST_ROUNDS = 3, 6, 2, 10
 """Rounds for all strategies, then for the best few, then for the best and its improvement."""
 _TIE = 1 + 1e-6
@@ -46,9 +43,9 @@ _IDLE = 1e-4
 """Rows that spend less than this share of an even part are tried without."""
 _GRID = 2**8
 """Entries of an improved strategy are multiples of 1 / _GRID."""
-MOST_WORK_OF_EXTRA_ROWS = 1 << 28
+MAX_WORK_OF_EXTRA_ROWS = 1 << 28
 """Rows times the square of positions, where a strategy that is named has far more rows."""
-_MOST_WORK = 2**26
+_MAX_WORK = 2**26
 """Products that one step of the descent may take to be tried: some 350 positions on a graph."""
 _CLEAR, _WORTH = 0.9, 0.999
 """An improved strategy is taken at once for a clear gain; otherwise the best with a name gets all
@@ -58,157 +55,157 @@ _DESCENT = ((30, 1e-2), (100, 1e-3), (400, 1e-4))
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """A strategy with its scales: what a survey needs to write down."""
+class MatrixPlan:
+    """A strategy with its scales: what a survey has to write down."""
 
     name: str
     strategy: Floats
-    """A: what is reported of a person."""
+    """A: the rows that are reported of a respondent."""
     u: Floats
     """1/s for each row, infinite for a row without noise."""
     error: float
-    """Total variance over all rows of the workload, for one person."""
+    """Total variance over all rows of the workload, for one respondent."""
     gap: float
     """How far, relatively, the scales can be from the best for this reconstruction."""
-    history: tuple[float, ...]
-    """The error before the first round and after each."""
-
-    @property
-    def s(self) -> Floats:
-        return 1 / self.u
-
-    def reconstruction(self, workload: Workload) -> Reconstruction:
-        return reconstruction(workload, self.strategy, self.s)
 
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """What is asked and what is allowed."""
+    """A workload and the distances of pairs of positions."""
 
     workload: Workload
     gram: Floats
     pairs: Pairs
     distances: Floats
 
+    def named(self, name: str) -> Floats:
+        return strategies.named(name, self.workload, self.pairs, self.distances)
 
-def optimised(
+
+@cached_search
+def best_plan(
     workload: Workload,
-    pairs: npt.ArrayLike,
-    distances: npt.ArrayLike,
-    strategy: str | npt.ArrayLike = "auto",
-) -> Plan:
-    """The smallest total error for a workload that keeps the distance of every pair.
+    pairs: Pairs,
+    distances: Floats,
+    strategy: str | Floats = "auto",
+    effort: Effort = DEFAULT,
+    progress: Progress = silent,
+) -> MatrixPlan:
+    """The smallest total error of a workload within the distance of every pair.
 
     `strategy` is a matrix, the name of one (see `strategies.NAMES`), or "auto": the best of them
-    all after a few rounds, improved where that helps. Beyond some 350 positions "auto" stops there
-    for the sake of time; the same strategy by its name, with all rounds, can be a little better.
+    all after a few rounds, improved where that helps. Beyond some 350 positions "auto" stops there;
+    the same strategy by its name, with all rounds, can be a little better. The search uses no
+    random numbers. A time limit ends it after a step, with the best plan so far.
     """
-    found, e = checked_pairs(pairs, distances, workload.size)
-    task = _Task(workload, workload.gram(), found, e)
+    task = _Task(workload, workload.gram(), pairs, distances)
+    began, rounds = time.monotonic(), max(1, int(effort.scale * _MAX_ROUNDS))
     if not task.gram.any():
         raise QueryError("the workload is empty: all its rows are zero")
-    with one_thread():
-        if not isinstance(strategy, str):
-            a = checked_strategy(strategy)
-            gram_of(workload, a.shape[1])
+    # Linear algebra without threads: the matrices are small, and the thread pools of numpy and
+    # scipy wait for each other, so that a search on a busy machine takes fifty times as long.
+    with threadpoolctl.threadpool_limits(1, user_api="blas"):
+        if not isinstance(strategy, str) or strategy != "auto":
+            a = task.named(strategy) if isinstance(strategy, str) else strategy
             _check_work(a)
-            return _pruned(task, _alternated(task, "given", a, _MOST_ROUNDS))
-        if strategy != "auto":
-            a = strategies.named(strategy, workload, found, e)
-            _check_work(a)
-            return _pruned(task, _alternated(task, strategy, a, _MOST_ROUNDS))
+            name = strategy if isinstance(strategy, str) else "given"
+            return _pruned(task, _alternated(task, name, a, rounds), rounds)
         best = _best_named(task)
-        if len(best.u) * (workload.size**2 + 16 * len(found)) > _MOST_WORK:
-            return _pruned(task, _continued(task, best, _LAST_ROUNDS), _LAST_ROUNDS)
+        progress(1 / 3)
+        if effort.seconds is not None and time.monotonic() - began > effort.seconds:
+            return best
+        if len(best.u) * (workload.size**2 + 16 * len(pairs)) > _MAX_WORK:
+            longer = _alternated(task, best.name, best.strategy, _LAST_ROUNDS, best.u)
+            return _pruned(task, longer, _LAST_ROUNDS)
         improved = _improved(task, best)
-        if improved is not None and improved.error <= _CLEAR * best.error:
+        progress(2 / 3)
+        late = effort.seconds is not None and time.monotonic() - began > effort.seconds
+        if improved is not None and (late or improved.error <= _CLEAR * best.error):
             return improved
-        a = strategies.named(best.name, workload, found, e)
-        alone = _pruned(task, _alternated(task, best.name, a, _MOST_ROUNDS))
+        a = task.named(best.name)
+        alone = _pruned(task, _alternated(task, best.name, a, rounds), rounds)
     best = min(best, alone, key=lambda plan: plan.error)
     return best if improved is None or improved.error > _WORTH * best.error else improved
 
 
 def _check_work(strategy: Floats) -> None:
-    """Refuse what would take minutes: many more rows than positions, over many positions."""
+    """Reject what would take minutes: many more rows than positions, over many positions."""
     rows, size = strategy.shape
-    if 2 * rows > 3 * size and rows * size**2 > MOST_WORK_OF_EXTRA_ROWS:
+    if 2 * rows > 3 * size and rows * size**2 > MAX_WORK_OF_EXTRA_ROWS:
         raise InvalidSpecError(
-            f"the epsilons of {rows:,} rows over {size:,} positions take too long to be found; "
+            f"the epsilons of {rows:,} rows over {size:,} positions take too long to be computed; "
             "give epsilons, or leave strategy out"
         )
 
 
-def _best_named(task: _Task) -> Plan:
+def _best_named(task: _Task) -> MatrixPlan:
     """The best strategy that has a name: more and more rounds for fewer and fewer of them."""
-    plans: list[Plan] = []
+    plans: list[MatrixPlan] = []
     tried: list[Floats] = []
     for name in strategies.candidates(task.workload):
-        a = strategies.named(name, task.workload, task.pairs, task.distances)
+        a = task.named(name)
         if not any(np.array_equal(a, other) for other in tried):
             tried.append(a)
             plans.append(_alternated(task, name, a, _FIRST_ROUNDS))
     limit = sorted(plan.error for plan in plans)[:_FINALISTS][-1]
-    finalists = [_continued(task, plan, _NEXT_ROUNDS) for plan in plans if plan.error <= limit]
+    finalists = [
+        _alternated(task, plan.name, plan.strategy, _NEXT_ROUNDS, plan.u)
+        for plan in plans
+        if plan.error <= limit
+    ]
     lowest = min(plan.error for plan in finalists)
     return next(plan for plan in finalists if plan.error <= _TIE * lowest)
 
 
-def _continued(task: _Task, plan: Plan, rounds: int) -> Plan:
-    more = _alternated(task, plan.name, plan.strategy, rounds, plan.u)
-    return replace(more, history=plan.history + more.history[1:])
-
-
 def _alternated(
     task: _Task, name: str, a: Floats, rounds: int, start: Floats | None = None
-) -> Plan:
+) -> MatrixPlan:
     """Best B for s, best s for B, and so on, until a round gains next to nothing.
 
-    Each half minimises sum_k 2 (B^T B)_kk s_k^2 over its own unknown with the other held, so no
+    Each half minimises sum_k 2 (B^T B)_kk s_k^2 over its own unknown with the other fixed, so no
     round raises the error: after a round it is min_B f(B, s') <= f(B, s') <= f(B, s), where s' is
-    the best s for B. Early rounds are solved loosely, and taken only if they gain; a trial further
-    along the way from s to s' is taken if it is better still. The last round is solved to GAP and
+    the best s for B. Early rounds are solved loosely, and used only if they gain; a trial further
+    along the way from s to s' is used if it is better still. The last round is solved to GAP and
     carries the certificate. Together the two are not convex, so the end is a local minimum. If A
-    is square and can be inverted B is fixed, and the first solution is the best.
+    is square and invertible, B is fixed, and the first solution is the best.
     """
-    problem = Problem(a, task.pairs, task.distances)
+    problem = ScaleProblem(a, task.pairs, task.distances)
     u = _even(problem) if start is None else start
-    decoding = Decoding.of(a, u)
-    decoding.refuse_undetermined(task.workload, task.gram)
-    fixed = decoding.inverse is not None
-    gram = decoding.projected(task.gram)
-    error, weights = decoding.weigh(gram, u)
-    history, ahead, prices = [error], 1.0, None
-    goal = GAP if fixed else _LOOSE
+    least_squares = Reconstruction.of(a, u)
+    least_squares.check_determined(task.workload, task.gram)
+    fixed = least_squares.inverse is not None
+    gram = least_squares.projected(task.gram)
+    error, weights = least_squares.error(gram, u)
+    ahead, prices, goal = 1.0, None, GAP if fixed else _LOOSE
     heights, total = np.abs(a).max(axis=1), float(np.trace(task.gram))
     for left in range(rounds - 1, -1, -1):
         goal = goal if left else GAP
         scales = problem.solve(_significant(weights, heights, total), goal, prices)
-        taken, prices = scales.u, scales.prices
+        new_u, prices = scales.u, scales.prices
         if fixed or not scales.objective:
-            u, history = taken, [*history, 2 * scales.objective]
+            u, error = new_u, 2 * scales.objective
             break
-        if ((u > 0) != (taken > 0)).any():
-            decoding = Decoding.of(a, taken)
-            gram = decoding.projected(task.gram)
-        new, new_weights = decoding.weigh(gram, taken)
+        if ((u > 0) != (new_u > 0)).any():
+            least_squares = Reconstruction.of(a, new_u)
+            gram = least_squares.projected(task.gram)
+        new, new_weights = least_squares.error(gram, new_u)
         if goal > GAP:
-            further = _extrapolated(problem, u, taken, ahead)
-            trial, trial_weights = decoding.weigh(gram, further)
+            further = _extrapolated(problem, u, new_u, ahead)
+            trial, trial_weights = least_squares.error(gram, further)
             ahead = 2 * ahead if trial < new else max(1.0, ahead / 4)
             if trial < new:
-                new, new_weights, taken = trial, trial_weights, further
+                new, new_weights, new_u = trial, trial_weights, further
         gain = 1 - new / error
         if goal == GAP or gain > 0:
-            u, error, weights, history = taken, new, new_weights, [*history, new]
+            u, error, weights = new_u, new, new_weights
         if goal == GAP and gain < _STILL:
             break
         goal = GAP if gain < 10 * _STILL else min(goal, max(GAP, gain / 10))
     used = u > 0
-    return Plan(name, a[used], u[used], history[-1], scales.gap, tuple(history))
+    return MatrixPlan(name, a[used], u[used], error, scales.gap)
 
 
-def _even(problem: Problem) -> Floats:
+def _even(problem: ScaleProblem) -> Floats:
     """The same u for all rows that tell different things, as large as the pairs allow.
 
     Of rows that tell the same, one with all the u is best and an even split is worst, but the
@@ -231,7 +228,7 @@ def _significant(weights: Floats, heights: Floats, total: float) -> Floats:
     return np.where(sizes > _NOTHING * max(_NOTHING * total, sizes.max()), weights, 0.0)
 
 
-def _extrapolated(problem: Problem, before: Floats, after: Floats, ahead: float) -> Floats:
+def _extrapolated(problem: ScaleProblem, before: Floats, after: Floats, ahead: float) -> Floats:
     """Further along the way that u went, in logarithms, then scaled to what the pairs allow."""
     moved = (after > 0) & (before > 0) & ~problem.free
     u = after.copy()
@@ -239,23 +236,22 @@ def _extrapolated(problem: Problem, before: Floats, after: Floats, ahead: float)
     return problem.filled(u)
 
 
-def _pruned(task: _Task, plan: Plan, rounds: int = _MOST_ROUNDS) -> Plan:
+def _pruned(task: _Task, plan: MatrixPlan, rounds: int) -> MatrixPlan:
     """Without rows that spend almost nothing, if the error is no larger without them."""
-    current = Decoding.of(plan.strategy, plan.u).solve(task.gram, plan.u)
-    noisy = np.isfinite(plan.u)
-    spent = np.where(noisy, current.weights / plan.u**2, np.inf)
-    kept = spent > _IDLE * current.error / 2 / len(plan.u)
-    if kept.all():
+    least_squares = Reconstruction.of(plan.strategy, plan.u)
+    error, weights = least_squares.error(least_squares.projected(task.gram), plan.u)
+    spent = np.where(np.isfinite(plan.u), weights / plan.u**2, np.inf)
+    used = spent > _IDLE * error / 2 / len(plan.u)
+    if used.all():
         return plan
     try:
-        fewer = _alternated(task, plan.name, plan.strategy[kept], rounds, plan.u[kept])
+        fewer = _alternated(task, plan.name, plan.strategy[used], rounds, plan.u[used])
     except QueryError:
         return plan
-    joined = replace(fewer, history=plan.history + fewer.history[1:])
-    return joined if fewer.error <= plan.error * (1 + _STILL) else plan
+    return fewer if fewer.error <= plan.error * (1 + _STILL) else plan
 
 
-def _improved(task: _Task, plan: Plan) -> Plan | None:
+def _improved(task: _Task, plan: MatrixPlan) -> MatrixPlan | None:
     """A plan whose entries were moved downhill, rounded to a grid, with the best scales for it.
 
     The sum of all counts is known, so constants in a row do not matter. On a line, where the
@@ -278,7 +274,8 @@ def _improved(task: _Task, plan: Plan) -> Plan | None:
         return None
     if trial.error > plan.error:
         return None
-    return _pruned(task, _continued(task, trial, _LAST_ROUNDS), _LAST_ROUNDS)
+    longer = _alternated(task, trial.name, trial.strategy, _LAST_ROUNDS, trial.u)
+    return _pruned(task, longer, _LAST_ROUNDS)
 
 
 # Downhill from a strategy: its entries moved to lower the error, smoothly -------------------------

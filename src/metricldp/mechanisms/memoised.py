@@ -18,9 +18,10 @@ import numpy as np
 
 from metricldp.basics.checks import positive
 from metricldp.basics.errors import CertificateError, InvalidSpecError
+from metricldp.basics.progress import Progress
 from metricldp.basics.text import listed, shown
 from metricldp.mechanisms.base import Mechanism, Problem
-from metricldp.mechanisms.channel import LARGEST_EPSILON
+from metricldp.mechanisms.channel import LARGEST_EPSILON, IntegerChannel
 from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.effort import Effort
 from metricldp.mechanisms.extremal import (
@@ -28,10 +29,8 @@ from metricldp.mechanisms.extremal import (
     TightConstraints,
     has_tight_constraints,
 )
-from metricldp.mechanisms.features import IntegerChannel
 from metricldp.mechanisms.geometric import Geometric
-from metricldp.mechanisms.lazy import Lazy
-from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.memoised_channel import Lazy, Memoised
 from metricldp.mechanisms.one_epsilon import GEOMETRIC, RANDOMIZED_RESPONSE
 from metricldp.mechanisms.randomized_response import Response
 from metricldp.metrics import Metric
@@ -72,29 +71,34 @@ class MemoisedResponse(Mechanism):
     max_computed: ClassVar[int] = 0  # type: ignore[misc]
     max_simulated: ClassVar[int] = 0  # type: ignore[misc]
 
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
         share = self._share(problem)
-        mechanism, distribution = self._first(problem, effort)
+        mechanism, distribution = self._first(problem, effort, progress)
         first = cast(IntegerChannel, channel_of(distribution))
         metric = mechanism.proved_metric(problem.metric, distribution)
         return Memoised(first, _second(first, metric.scaled(share), share)).distribution
 
-    def _first(self, problem: Problem, effort: Effort) -> tuple[Mechanism, Distribution]:
+    def _first(
+        self, problem: Problem, effort: Effort, progress: Progress
+    ) -> tuple[Mechanism, Distribution]:
         """The stated mechanism, or the one that suits the metric."""
         metric = problem.metric
         problem = replace(problem, workload=None, prior=None)
         if self.first is None and not (metric.is_line or metric.is_uniform):
             try:
-                return FIRSTS["tight-constraints"], TightConstraints().design(problem, effort)
+                return FIRSTS["tight-constraints"], TightConstraints().design(
+                    problem, effort, progress
+                )
             except (CertificateError, InvalidSpecError):
-                return FIRSTS["extremal"], ExtremalMechanism().design(problem, effort)
+                distribution = ExtremalMechanism().design(problem, effort, progress)
+                return FIRSTS["extremal"], distribution
         usual = "geometric" if metric.is_line else "randomized-response"
         mechanism = first_mechanism(usual if self.first is None else self.first)
         if mechanism.needs_order and not (problem.any_ordered or metric.is_line):
             raise InvalidSpecError(
                 "geometric noise needs values with an order; use first = 'randomized-response'"
             )
-        return mechanism, mechanism.design(problem, effort)
+        return mechanism, mechanism.design(problem, effort, progress)
 
     def _each(self, problem: Problem) -> float:
         epsilon = float(problem.unit_epsilon)

@@ -9,8 +9,7 @@ from typing import Any
 from metricldp.mechanisms.base import ANY_TWO, EpsilonMechanism, Mechanism
 from metricldp.mechanisms.geometric import Geometric
 from metricldp.mechanisms.randomized_response import Response
-from metricldp.mechanisms.threshold import Threshold
-from metricldp.mechanisms.threshold_paper import ThresholdDummy, ThresholdPaper
+from metricldp.mechanisms.threshold import Threshold, ThresholdDummy, ThresholdPaper
 from metricldp_core.distributions import Distribution
 
 _PAPER = "Xiang et al. 2020"

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.optional import lazy
 from metricldp.mechanisms.interior import Floats, certified_bound, interior_point
 
-sparse, threadpoolctl = lazy("scipy.sparse"), lazy("threadpoolctl")
+sparse = lazy("scipy.sparse")
 
 Pairs = npt.NDArray[np.int64]
 
@@ -52,33 +51,6 @@ class Scales:
     """The certificate: prices of the pairs that give the bound (see `interior`)."""
 
 
-def best_scales(
-    weights: npt.ArrayLike, strategy: npt.ArrayLike, pairs: npt.ArrayLike, distances: npt.ArrayLike
-) -> Scales:
-    """The u with the smallest sum_k weights_k / u_k^2 that keeps every pair's distance.
-
-    Rows of weight 0 are not used (u = 0). Rows in which no pair differs get no noise (u infinite).
-    """
-    a = checked_strategy(strategy)
-    found, e = checked_pairs(pairs, distances, a.shape[1])
-    c = np.asarray(weights, dtype=np.float64)
-    if c.shape != (len(a),):
-        raise InvalidSpecError(f"weights of shape {c.shape} for a strategy of {len(a)} rows")
-    if not (np.isfinite(c) & (c >= 0)).all():
-        raise InvalidSpecError("the weights of a strategy's rows must be finite and not negative")
-    with one_thread():
-        return Problem(a, found, e).solve(c)
-
-
-def one_thread() -> Any:
-    """Linear algebra without threads, as a context.
-
-    The matrices are small, and numpy and scipy bring a pool of threads each: on a busy machine
-    they wait for one another, and the whole takes fifty times as long.
-    """
-    return threadpoolctl.threadpool_limits(1, user_api="blas")
-
-
 def sensitive_scales(size: int, sensitive: int, epsilon: float) -> tuple[float, float]:
     """u on sensitive values and u elsewhere, for frequencies under E_S with A = I (section 3.2).
 
@@ -86,59 +58,13 @@ def sensitive_scales(size: int, sensitive: int, epsilon: float) -> tuple[float, 
     at a/b = r = (k/(m - k))^(1/3). Two sensitive values also ask for 2a <= epsilon, that is r <= 1;
     one alone does not, but there r <= 1 in any case. So r = min(1, (k/(m - k))^(1/3)) for every k.
     """
-    if size < 2 or not 0 <= sensitive <= size:
-        raise InvalidSpecError(
-            f"{sensitive} sensitive values of {size}; use 0 to all of at least 2"
-        )
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise InvalidSpecError(f"epsilon must be a finite number above 0, not {epsilon}")
     others = size - sensitive
     ratio = 1.0 if sensitive >= others else math.cbrt(sensitive / others)
     return epsilon * ratio / (1 + ratio), epsilon / (1 + ratio)
 
 
-def checked_strategy(strategy: npt.ArrayLike) -> Floats:
-    try:
-        a = np.asarray(strategy, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidSpecError("a strategy is a matrix of numbers, all rows equally long") from None
-    if a.ndim != 2 or 0 in a.shape:
-        raise InvalidSpecError(f"a strategy is a matrix, not an array of shape {a.shape}")
-    if not np.isfinite(a).all():
-        row = int(np.argwhere(~np.isfinite(a))[0][0])
-        raise InvalidSpecError(f"row {row} of the strategy is not finite; use finite numbers")
-    return a
-
-
-def checked_pairs(
-    pairs: npt.ArrayLike, distances: npt.ArrayLike, size: int
-) -> tuple[Pairs, Floats]:
-    """Pairs of different positions and their distances, finite and above zero."""
-    found, e = np.asarray(pairs), np.asarray(distances, dtype=np.float64)
-    if found.size == 0:
-        found = np.empty((0, 2), dtype=np.int64)
-    if found.ndim != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu":
-        raise InvalidSpecError(
-            f"pairs are a table of two whole numbers each, not {found.dtype} of shape {found.shape}"
-        )
-    if e.shape != (len(found),):
-        raise InvalidSpecError(
-            f"distances of shape {e.shape} for {len(found)} pairs; give one for each"
-        )
-    for bad, why in (
-        (((found < 0) | (found >= size)).any(axis=1), f"is not within 0 to {size - 1}"),
-        (found[:, 0] == found[:, 1], "is one position twice"),
-        (~(np.isfinite(e) & (e > 0)), "needs a finite distance above 0"),
-    ):
-        if bad.any():
-            first = int(np.argmax(bad))
-            x, other = found[first]
-            raise InvalidSpecError(f"the pair {x}, {other} at distance {e[first]:g} {why}")
-    return found.astype(np.int64), e
-
-
-class Problem:
-    """A strategy against a metric: what stays the same while the weights change."""
+class ScaleProblem:
+    """R and e of a strategy and a metric, which stay the same while the weights change."""
 
     def __init__(self, strategy: Floats, pairs: Pairs, distances: Floats) -> None:
         self.strategy, self.pairs, self.distances = strategy, pairs, distances
@@ -150,7 +76,7 @@ class Problem:
         """A transposed, so that a position is a row; sparse where that is shorter."""
         parts = self._parts()
         self._whole = self._differences(parts[0]) if len(parts) == 1 else None
-        """|A(h_x - h_x')| for all pairs, where that is one block."""
+        """|A(h_x - h_x')| for all pairs, if that is one block."""
         self._terms = 0
         """The most rows in which a pair differs."""
         self._tightest = np.zeros(rows, dtype=np.int64)
@@ -160,16 +86,16 @@ class Problem:
             block = self.differences(part)
             self._terms = max(self._terms, int(np.asarray((block != 0).sum(axis=1)).max()))
             inverse = 1 / distances[part, None]
-            share = block.multiply(inverse).tocsc() if sparse.issparse(block) else block * inverse
-            first = np.asarray(share.argmax(axis=0)).ravel()
-            found = np.asarray(share.max(axis=0).toarray() if thin else share.max(axis=0)).ravel()
-            self._tightest = np.where(found > most, part.start + first, self._tightest)
-            most = np.maximum(found, most)
+            loads = block.multiply(inverse).tocsc() if sparse.issparse(block) else block * inverse
+            first = np.asarray(loads.argmax(axis=0)).ravel()
+            top = np.asarray(loads.max(axis=0).toarray() if thin else loads.max(axis=0)).ravel()
+            self._tightest = np.where(top > most, part.start + first, self._tightest)
+            most = np.maximum(top, most)
         self.free = most == 0
         """Rows of A in which no pair differs."""
         with np.errstate(divide="ignore"):
             self._bound = 1 / most
-            """What the tightest pair of each row leaves to its u."""
+            """The largest u of each row alone."""
 
     def differences(self, chosen: slice | Pairs) -> Any:
         """|A(h_x - h_x')| for some pairs, one row each."""
@@ -182,18 +108,17 @@ class Problem:
         return abs(self._columns[x] - self._columns[other])
 
     def loads(self, u: Floats) -> Floats:
-        """What each pair spends of its distance: R u."""
+        """R u: the part of each pair's distance that is used."""
         finite = np.where(self.free, 0.0, u)
-        parts = [self.differences(part) @ finite for part in self._parts()]
-        return np.concatenate(parts) if parts else np.empty(0)
+        return np.concatenate([np.empty(0), *(self.differences(p) @ finite for p in self._parts())])
 
     def filled(self, u: Floats) -> Floats:
         """The multiple of u with which some pair spends all its distance, and none more."""
         most = float(np.max(self.loads(u) / self.distances, initial=0.0))
-        return self.kept(np.where(self.free, u, u / (most or 1.0)))
+        return self.feasible(np.where(self.free, u, u / (most or 1.0)))
 
-    def kept(self, u: Floats) -> Floats:
-        """The same u, shrunk a little more than needed for every pair to be kept, in floats.
+    def feasible(self, u: Floats) -> Floats:
+        """The same u, scaled down until it is feasible for every pair in floats.
 
         A sum of n positive terms is within n roundings of the truth, in whatever order it is
         added up; so much is left over.
@@ -210,7 +135,7 @@ class Problem:
         """
         used = np.flatnonzero((weights > 0) & ~self.free)
         if self._terms <= 1:
-            return self._alone(weights, used)
+            return self._separable(weights, used)
         u, prices = np.where(self.free, np.inf, 0.0), np.zeros(len(self.pairs))
         if not len(used):
             return Scales(u, 0.0, 0.0, prices)
@@ -233,13 +158,13 @@ class Problem:
         scale = weights[used].mean() / self._unit**2
         prices[chosen] = solved.prices * scale / self._unit
         bound = certified_bound(r, e[chosen], c, solved.prices) * scale
-        u = self.kept(u * self._unit)
+        u = self.feasible(u * self._unit)
         objective = float(np.sum(weights[used] / u[used] ** 2))
         return Scales(u, objective, float(objective / bound - 1), prices)
 
-    def _alone(self, weights: Floats, used: Pairs) -> Scales:
+    def _separable(self, weights: Floats, used: Pairs) -> Scales:
         """No pair differs in two rows: each u is as large as the pairs of its own row allow."""
-        u = self.kept(np.where((weights > 0) | self.free, self._bound, 0.0))
+        u = self.feasible(np.where((weights > 0) | self.free, self._bound, 0.0))
         prices, tightest = np.zeros(len(self.pairs)), self._tightest[used]
         step = self.distances[tightest] / self._bound[used]
         prices[tightest] = 2 * weights[used] / u[used] ** 3 / step
@@ -278,5 +203,5 @@ class Problem:
 
 
 def _is_thin(filled: float, entries: int) -> bool:
-    """Whether a matrix is better kept sparse: large, and most of it zero."""
+    """Whether a matrix is better sparse: large, and most of it zero."""
     return entries > _SMALL and filled <= _THIN

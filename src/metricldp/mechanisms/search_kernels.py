@@ -1,7 +1,7 @@
 """Kernels of the searches for mechanisms: simulated annealing and local search.
 
-`additive.py` and `shapes.py` define the objectives. `np.random` in a kernel is numba's
-own generator of the thread; numpy's global state does not change.
+`additive_search.py` and `extremal_search.py` define the objectives. `np.random` in a kernel is
+numba's own generator of the thread, which the kernel seeds; numpy's global state does not change.
 """
 
 from __future__ import annotations
@@ -15,39 +15,43 @@ from metricldp.basics.kernel import kernel
 
 TRIES = 100
 """How many moves are tried for each that is wanted."""
+COLD = 1e-5
+"""The last temperature of an annealing."""
+
+
+@kernel
+def _box(first: int, n: int, lengths: Any, reach: Any, longest: Any, places: Any) -> int:
+    """Fill in the places of a random box, and return their number.
+
+    It is a single place, or a box with sides up to the ordinary moves, or up to the longest.
+    """
+    kind = np.random.random()
+    places[0], size, stride = first, 1, n
+    for d in range(len(lengths)):
+        stride //= lengths[d]
+        if kind > 0.5:
+            side = 1 + np.random.randint(reach[d] if kind < 0.8 else longest[d])
+            for q in range(size, size * side):
+                x = places[q - size] + stride
+                places[q] = x if x < n else x - n
+            size *= side
+    return size
 
 
 @kernel
 def anneal(
-    heights: Any,
-    unit: float,
-    lengths: Any,
-    reach: Any,
-    longest: Any,
-    offsets: Any,
-    most: Any,
-    cap: int,
-    gram: Any,
-    moves: int,
-    hot: float,
-    cold: float,
-    work: int,
-    seed: int,
+    heights: Any, unit: float, limits: Any, gram: Any, moves: int, work: int, seed: int
 ) -> float:
     """Better heights in place of those given, (patterns, n); the objective that they reach.
 
     The objective is sum_k gram[k] / sum_j |q_j(k)|^2 over frequencies k, times the number of
-    patterns, q_j the normalised exp(unit heights). Heights of positions so many `offsets` apart,
-    0 to n - 1, differ by at most `most`, and any two by at most `cap`. What moves is a stretch of
-    up to `reach`, or up to the `longest`; where there are several lengths, a box: the ring is then
-    made of rows of such lengths, each beginning where another ends. A move is accepted if it helps,
-    or with probability exp(-loss / temperature), which falls from hot to cold; losses are relative.
-    There are so many moves, or fewer where they are costly: `work` is how many steps the innermost
-    loops may take, and a second has some 800 million.
+    patterns, q_j the normalised exp(unit heights). A move is accepted if it helps, or with
+    probability exp(-loss / temperature), which falls from 1/n to COLD; losses are relative.
+    At most `moves` are tried, and the innermost loops take at most `work` steps.
     """
     np.random.seed(seed)
     patterns, n = heights.shape
-    count = len(gram)
+    count, hot = len(gram), 1 / n
     cosine, sine = np.empty(n), np.empty(n)
     for t in range(n):
         cosine[t], sine[t] = math.cos(2 * math.pi * t / n), math.sin(2 * math.pi * t / n)
@@ -55,17 +59,16 @@ def anneal(
     real, imaginary = np.empty((patterns, count)), np.empty((patterns, count))
     power, total = np.zeros((patterns, count)), np.zeros(count)
     now = best = math.inf
-    kept = heights.copy()
+    best_heights = heights.copy()
     new_real, new_imaginary, new_power = np.empty(count), np.empty(count), np.empty(count)
     up, down = math.exp(unit) - 1, math.exp(-unit) - 1
-    inside, moved = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
+    inside, places = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
+    lengths, reach, longest, offsets, most, cap = limits
     done = 0
     for move in range(moves):
         if done > work:
             break
-        if (
-            stale.any()
-        ):  # at the beginning, and where probabilities have moved far: no error adds up
+        if stale.any():  # at first, and when a pattern has moved far, so that no rounding adds up
             for j in range(patterns):
                 if stale[j]:
                     v[j] = np.exp(unit * (heights[j] - heights[j].max()))
@@ -80,23 +83,14 @@ def anneal(
             now = patterns * (gram / total).sum()
         j, first = np.random.randint(patterns), np.random.randint(n)
         if np.random.random() > v[j, first] ** 0.3 + 0.02:
-            continue  # where there is next to no probability, little is to be gained
-        kind = np.random.random()
-        moved[0], length, stride = first, 1, n
-        for d in range(len(lengths)):
-            stride //= lengths[d]
-            if kind > 0.5:
-                side = 1 + np.random.randint(reach[d] if kind < 0.8 else longest[d])
-                for q in range(length, length * side):
-                    x = moved[q - length] + stride
-                    moved[q] = x if x < n else x - n
-                length *= side
+            continue  # little is gained where the probability is low
+        size = _box(first, n, lengths, reach, longest, places)
         sign = 1 if np.random.random() < 0.5 else -1
-        for q in range(length):
-            inside[moved[q]] = True
+        for q in range(size):
+            inside[places[q]] = True
         fits = True
-        for q in range(length):
-            x = moved[q]
+        for q in range(size):
+            x = places[q]
             for c in range(len(offsets)):
                 y = x + offsets[c]
                 if y >= n:
@@ -107,22 +101,24 @@ def anneal(
             done += c + 1
             if not fits:
                 break
-        if fits and cap < 1 << 30:
-            done += n
-            low, high = 1 << 40, -(1 << 40)
-            for x in range(n):
-                height = heights[j, x] + (sign if inside[x] else 0)
-                low, high = min(low, height), max(high, height)
-            fits = high - low <= cap
-        for q in range(length):
-            inside[moved[q]] = False
+        for q in range(size):
+            inside[places[q]] = False
         if not fits:
             continue
-        done += length * count
+        if cap < 1 << 30:
+            done += n
+            for q in range(size):
+                heights[j, places[q]] += sign
+            fits = heights[j].max() - heights[j].min() <= cap
+            for q in range(size):
+                heights[j, places[q]] -= sign
+            if not fits:
+                continue
+        done += size * count
         factor = up if sign > 0 else down
         new_real[:], new_imaginary[:] = real[j], imaginary[j]
-        for q in range(length):
-            x = moved[q]
+        for q in range(size):
+            x = places[q]
             change, t = factor * v[j, x], 0
             for k in range(count):
                 new_real[k] += change * cosine[t]
@@ -135,12 +131,12 @@ def anneal(
             new_power[k] = (new_real[k] ** 2 + new_imaginary[k] ** 2) * scale
             new += gram[k] / max(total[k] - power[j, k] + new_power[k], 1e-300)
         new *= patterns
-        heat = hot * (cold / hot) ** max(move / moves, done / work)
+        heat = hot * (COLD / hot) ** max(move / moves, done / work)
         if new >= now and np.random.random() >= math.exp(-(new - now) / (now * heat)):
             continue
         now = new
-        for q in range(length):
-            x = moved[q]
+        for q in range(size):
+            x = places[q]
             heights[j, x] += sign
             v[j, x] *= 1 + factor
         for k in range(count):
@@ -148,10 +144,10 @@ def anneal(
         power[j, :], real[j, :], imaginary[j, :] = new_power, new_real, new_imaginary
         if now < best:
             best = now
-            kept[:] = heights
+            best_heights[:] = heights
         stale[j] = not 0.1 < v[j].max() < 10
-    heights[:] = kept
-    return best
+    heights[:] = best_heights
+    return best if best < math.inf else now  # no move was accepted
 
 
 @kernel
@@ -159,27 +155,24 @@ def move_many(
     heights: Any,
     v: Any,
     slopes: Any,
-    curves: Any,
+    curvatures: Any,
     unit: float,
-    lengths: Any,
-    reach: Any,
-    offsets: Any,
-    most: Any,
-    cap: int,
+    limits: Any,
     heat: float,
     wanted: int,
     seed: int,
 ) -> float:
-    """Many moves as those of `anneal`, each judged by slopes that were found before all of them.
+    """Up to `wanted` moves like those of `anneal`, each judged by slopes from before all of them.
 
     Heights and v = exp(unit heights) change in place. A move that changes v by d at some places is
-    expected to change the objective by the sum of slopes d + curves d^2; what all of them together
-    are expected to change is returned. At most so many are wanted.
+    expected to change the objective by the sum of slopes d + curvatures d^2. Returns the sum of the
+    expected changes.
     """
     np.random.seed(seed)
     patterns, n = heights.shape
     up, down = math.exp(unit) - 1, math.exp(-unit) - 1
-    inside, moved = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
+    inside, places = np.zeros(n, dtype=np.bool_), np.empty(n, dtype=np.int64)
+    lengths, reach, longest, offsets, most, cap = limits
     low, high = np.empty(patterns, dtype=np.int64), np.empty(patterns, dtype=np.int64)
     for j in range(patterns):
         low[j], high[j] = heights[j].min(), heights[j].max()
@@ -189,31 +182,23 @@ def move_many(
             break
         j, first = np.random.randint(patterns), np.random.randint(n)
         if np.random.random() > v[j, first] ** 0.3 + 0.02:
-            continue
-        kind = np.random.random()
-        moved[0], length, stride = first, 1, n
-        for d in range(len(lengths)):
-            stride //= lengths[d]
-            if kind > 0.5:
-                side = 1 + np.random.randint(reach[d] if kind < 0.8 else max(1, lengths[d] // 2))
-                for q in range(length, length * side):
-                    x = moved[q - length] + stride
-                    moved[q] = x if x < n else x - n
-                length *= side
+            continue  # little is gained where the probability is low
+        size = _box(first, n, lengths, reach, longest, places)
         sign = 1 if np.random.random() < 0.5 else -1
-        factor = up if sign > 0 else down
-        change = 0.0
-        for q in range(length):
-            d_v = factor * v[j, moved[q]]
-            change += slopes[j, moved[q]] * d_v + curves[j] * d_v * d_v
+        factor, change = up if sign > 0 else down, 0.0
+        lowest, highest = low[j], high[j]
+        for q in range(size):
+            x = places[q]
+            d_v = factor * v[j, x]
+            change += slopes[j, x] * d_v + curvatures[j] * d_v * d_v
+            lowest, highest = min(lowest, heights[j, x] + sign), max(highest, heights[j, x] + sign)
         if change >= 0 and np.random.random() >= math.exp(-change / heat):
             continue
-        for q in range(length):
-            inside[moved[q]] = True
-        fits, lowest, highest = True, low[j], high[j]
-        for q in range(length):
-            x = moved[q]
-            lowest, highest = min(lowest, heights[j, x] + sign), max(highest, heights[j, x] + sign)
+        for q in range(size):
+            inside[places[q]] = True
+        fits = True
+        for q in range(size):
+            x = places[q]
             for c in range(len(offsets)):
                 y = x + offsets[c]
                 if y >= n:
@@ -223,14 +208,15 @@ def move_many(
                     break
             if not fits:
                 break
-        for q in range(length):
-            inside[moved[q]] = False
+        for q in range(size):
+            inside[places[q]] = False
         if not fits or highest - lowest > cap:
             continue
         low[j], high[j] = lowest, highest
-        for q in range(length):
-            heights[j, moved[q]] += sign
-            v[j, moved[q]] *= 1 + factor
+        for q in range(size):
+            x = places[q]
+            heights[j, x] += sign
+            v[j, x] *= 1 + factor
         done, expected = done + 1, expected + change
     return expected
 

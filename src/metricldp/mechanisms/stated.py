@@ -13,8 +13,8 @@ from metricldp.basics.checks import is_list
 from metricldp.basics.errors import InvalidSpecError, QueryError
 from metricldp.basics.numbers import is_number
 from metricldp.basics.text import guess, shown
-from metricldp.mechanisms.channel import Floats
-from metricldp.mechanisms.torus import CellWorkload
+from metricldp.mechanisms.additive_search import CellWorkload
+from metricldp.mechanisms.moments import Floats
 from metricldp.mechanisms.workloads import Workload
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Strategies: the matrix A that a person's report is made of (section 3.1 of the paper).
+"""Strategies: the rows A of a report (section 3.1 of the paper).
 
 All entries are -1, 0 or 1, so that A h_x lies on an integer grid; weights are a matter of scales.
 """
@@ -6,13 +6,14 @@ All entries are -1, 0 or 1, so that A h_x lies on an integer grid; weights are a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.optional import lazy
-from metricldp.basics.text import guess, shown
+from metricldp.basics.text import shown
 from metricldp.mechanisms.workloads import Workload
 
 sparse = lazy("scipy.sparse")
@@ -20,9 +21,9 @@ sparse = lazy("scipy.sparse")
 Matrix = npt.NDArray[np.float64]
 _HIERARCHY = re.compile(r"hierarchy(?:-([0-9]{1,9}))?")
 _MANY = 4
-"""A workload is a strategy of its own when it has at most so many rows for each position."""
-_CLEAR, _ASTRAY = 1e-5, 1e-6
-"""Pivots that are clearly no rounding, and counts that are clearly not told."""
+"""A workload is a strategy of its own if it has at most so many rows for each position."""
+_CLEAR, _OPEN = 1e-5, 1e-6
+"""Pivots above rounding, and the residuals of counts that rows leave open."""
 
 
 NAMES = (
@@ -45,22 +46,18 @@ def named(name: str, workload: Workload, pairs: npt.NDArray[np.int64], distances
         return tree(workload.size, pairs, distances)
     if name == "workload":
         return of_workload(workload)
-    found = plain(name, workload.size)
-    if found is not None:
-        return found
-    known = ("auto", *NAMES)
-    raise InvalidSpecError(
-        f"no strategy is called {shown(name)}{guess(name, known)}; there are {', '.join(known)}"
-    )
+    matrix = plain(name, workload.size)
+    if matrix is None:
+        raise InvalidSpecError(f"no strategy is called {shown(name)}; see strategies.NAMES")
+    return matrix
 
 
 def plain(name: str, size: int) -> Matrix | None:
-    """The strategy of a name that says it all, whatever the workload and the metric."""
-    alone = {"identity": identity, "identity-total": identity_total, "prefix": prefix, "haar": haar}
-    if name in alone:
-        return alone[name](size)
-    found = _HIERARCHY.fullmatch(name)
-    return hierarchy(size, int(found[1] or 2)) if found else None
+    """The strategy of a name that depends on the number of positions only, else None."""
+    if name in _PLAIN:
+        return _PLAIN[name](size)
+    branching = _HIERARCHY.fullmatch(name)
+    return hierarchy(size, int(branching[1] or 2)) if branching else None
 
 
 def candidates(workload: Workload) -> list[str]:
@@ -77,17 +74,17 @@ def identity(size: int) -> Matrix:
 
 
 def identity_total(size: int) -> Matrix:
-    """Every position alone, and everybody: a row without noise, which corrects the others."""
+    """Every position alone, and all: a row without noise, which corrects the others."""
     return np.vstack([np.eye(size), np.ones(size)])
 
 
 def prefix(size: int) -> Matrix:
-    """Everybody up to r, for every r (section 3.3); the last row counts everybody."""
+    """All up to r, for every r (section 3.3); the last row counts all respondents."""
     return np.tril(np.ones((size, size)))
 
 
 def hierarchy(size: int, branching: int = 2) -> Matrix:
-    """Blocks of branching^j positions for every j, up to everybody; no block twice."""
+    """Blocks of branching^j positions for every j, up to all positions; no block twice."""
     if branching < 2:
         raise InvalidSpecError(f"a hierarchy branches into at least 2 parts, not {branching}")
     position, blocks, width = np.arange(size), [], 1
@@ -99,7 +96,7 @@ def hierarchy(size: int, branching: int = 2) -> Matrix:
 
 
 def haar(size: int) -> Matrix:
-    """Everybody, then for each half of each half the left part against the right part."""
+    """All, then for each half of each half the left part against the right part."""
     rows, parts = [np.ones(size)], [(0, size)]
     for low, high in parts:  # parts grows while it is read
         if high - low > 1:
@@ -112,7 +109,7 @@ def haar(size: int) -> Matrix:
 
 
 def of_workload(workload: Workload) -> Matrix:
-    """The rows of the workload itself, each once, and everybody."""
+    """The rows of the workload itself, each once, and the total."""
     most = _MANY * workload.size
     if workload.rows > most:
         raise InvalidSpecError(
@@ -124,7 +121,7 @@ def of_workload(workload: Workload) -> Matrix:
 
 
 def tree(size: int, pairs: npt.NDArray[np.int64], distances: Matrix) -> Matrix:
-    """What hangs on each edge of the shortest tree that joins all positions, and everybody.
+    """The positions beyond each edge of the shortest tree that joins all positions, and all.
 
     On a line these are the prefixes: a step along an edge of the tree changes just one row.
     """
@@ -147,21 +144,22 @@ def tree(size: int, pairs: npt.NDArray[np.int64], distances: Matrix) -> Matrix:
 
 
 def undetermined(rows: npt.ArrayLike) -> int | None:
-    """The first position whose count the rows leave open, though all counts add up; else None."""
+    """The first position whose count the rows and the total leave open; else None."""
     a = np.asarray(rows, dtype=np.float64)
-    seen = a[:, :-1] - a[:, -1:]
-    seen = seen[seen.any(axis=1)]
-    seen /= np.abs(seen).max(axis=1, keepdims=True)
-    width = seen.shape[1]
-    if len(seen) >= width:  # mostly all is told, and a factorisation is the quickest way to see it
+    centred = a[:, :-1] - a[:, -1:]
+    centred = centred[centred.any(axis=1)]
+    centred /= np.abs(centred).max(axis=1, keepdims=True)
+    width = centred.shape[1]
+    if len(centred) >= width:  # mostly nothing is open, and a factorisation shows it fastest
         try:
-            pivots = np.diagonal(np.linalg.cholesky(seen.T @ seen))
+            pivots = np.diagonal(np.linalg.cholesky(centred.T @ centred))
         except np.linalg.LinAlgError:
             pivots = np.zeros(1)
         if pivots.min() > _CLEAR * pivots.max():
             return None
-    astray = np.abs(np.linalg.pinv(seen) @ seen - np.eye(width)).max(axis=1) > _ASTRAY
-    return int(np.argmax(astray)) if astray.any() else None
+    residuals = np.linalg.pinv(centred) @ centred - np.eye(width)
+    is_open = np.abs(residuals).max(axis=1) > _OPEN
+    return int(np.argmax(is_open)) if is_open.any() else None
 
 
 def without_repeats(rows: Matrix) -> Matrix:
@@ -170,3 +168,11 @@ def without_repeats(rows: Matrix) -> Matrix:
     leading = np.take_along_axis(filled, np.argmax(filled != 0, axis=1)[:, None], axis=1)
     _, first = np.unique(filled * np.sign(leading), axis=0, return_index=True)
     return filled[np.sort(first)]
+
+
+_PLAIN: dict[str, Callable[[int], Matrix]] = {
+    "identity": identity,
+    "identity-total": identity_total,
+    "prefix": prefix,
+    "haar": haar,
+}

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import InvalidSpecError
+from metricldp.basics.progress import Progress
 from metricldp.mechanisms.base import Mechanism, Problem
 from metricldp.mechanisms.effort import Effort
 from metricldp.mechanisms.unary_channel import Losses, UnaryChannel
@@ -63,7 +64,7 @@ class Unary(Mechanism):
     max_computed: ClassVar[int] = 256  # type: ignore[misc]
     max_simulated: ClassVar[int] = 256  # type: ignore[misc]
 
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
         losses = best_losses(problem.metric, problem.size)
         return UnaryChannel.for_losses(losses).distribution
 

@@ -1,8 +1,8 @@
-"""Workloads: many linear questions about one attribute at once, as the rows of a matrix W.
+"""Workloads: many linear queries of one attribute at once, as the rows of a matrix W.
 
-A row says how much a person at each position adds to its answer, so that W c are the answers for
-counts c (section 1.2 of the paper). All ranges of 1,000 positions are half a million rows: what a
-row is follows from its number, and sums over rows have closed forms, so W is never written out.
+A row states what a respondent at each position adds to its result, so that W c are the results for
+counts c (section 1.2 of the paper). All ranges of 1,000 positions are half a million rows: rows
+follow from their numbers, and W^T W has a closed form, so W is never written out.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import QueryError
-from metricldp.basics.optional import lazy
+from metricldp.basics.numbers import is_whole
 from metricldp.basics.text import shown
-
-sparse = lazy("scipy.sparse")
 
 Floats = npt.NDArray[np.float64]
 _BLOCK = 1024
@@ -30,7 +28,7 @@ _LARGEST = 1e100
 
 @dataclass(frozen=True)
 class Words:
-    """How positions are called: those from one to another, and all up to one."""
+    """The labels of positions: of those from one to another, and of all up to one."""
 
     stretch: Callable[[int, int], str]
     until: Callable[[int], str]
@@ -50,17 +48,19 @@ class Workload(ABC):
     size: int
 
     tells_all: ClassVar[bool] = False
-    """Whether its answers are known to tell how many people have each value."""
-    row_per_value: ClassVar[bool] = False
-    """Whether row k counts the people at position k, and nothing else."""
+    """Whether the results determine the count of every position."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.size, int | np.integer) or isinstance(self.size, bool):
-            told = shown(self.size)
-            raise QueryError(f"a workload needs a whole number of positions, not {told}")
-        if self.size < 1:
-            raise QueryError(f"a workload needs at least one position, not {self.size}")
+        if not is_whole(self.size) or self.size < 1:
+            raise QueryError(
+                f"a workload needs a whole number of positions, at least 1, not {shown(self.size)}"
+            )
         object.__setattr__(self, "size", int(self.size))
+
+    @property
+    def row_per_value(self) -> bool:
+        """Whether row k counts the respondents at position k, and nothing else."""
+        return False
 
     @staticmethod
     def all_ranges(size: int) -> Workload:
@@ -75,7 +75,7 @@ class Workload(ABC):
     @staticmethod
     def identity(size: int) -> Workload:
         """Each position by itself: the frequencies."""
-        return _Identity(size)
+        return _Bars(size, size)
 
     @staticmethod
     def bars(size: int, count: int) -> Workload:
@@ -85,7 +85,7 @@ class Workload(ABC):
     @staticmethod
     def mean(size: int) -> Workload:
         """One row from -1 at the first position to 1 at the last: the mean, up to its scale."""
-        _Identity(size)  # checks the size
+        size = _Ranges(size).size  # checks it
         return _Rows(size, np.linspace(-1, 1, size)[None] if size > 1 else np.zeros((1, 1)))
 
     @staticmethod
@@ -94,10 +94,17 @@ class Workload(ABC):
         return _Mixture(parts[0][0].size, tuple(parts))
 
     @staticmethod
+    def product(parts: Sequence[Workload]) -> Workload:
+        """All combinations of a row for each attribute, written out over the cells of a grid."""
+        rows = np.ones((1, 1))
+        for part in parts:
+            rows = np.asarray(np.kron(rows, part.rows_block(0, part.rows)))
+        return Workload.from_rows(rows)
+
+    @staticmethod
     def total(size: int) -> Workload:
         """One row of ones: the number of respondents."""
-        _Identity(size)  # checks the size
-        return _Rows(size, np.ones((1, size)))
+        return _Bars(size, 1)
 
     @staticmethod
     def from_rows(rows: Any) -> Workload:
@@ -109,10 +116,6 @@ class Workload(ABC):
     @abstractmethod
     def rows(self) -> int: ...
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.rows, self.size
-
     @abstractmethod
     def gram(self) -> Floats:
         """W^T W, all that a total squared error needs to know of W."""
@@ -120,10 +123,6 @@ class Workload(ABC):
     @abstractmethod
     def answers(self, counts: npt.ArrayLike) -> Floats:
         """W c for counts per position, a vector or one column for each of several."""
-
-    @abstractmethod
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        """The diagonal of W C W^T: the variances of estimates if the counts have covariance C."""
 
     @abstractmethod
     def rows_block(self, start: int, stop: int) -> Floats:
@@ -136,58 +135,27 @@ class Workload(ABC):
 
     def with_values(self, weight: float) -> Workload:
         """The same rows, and then every position alone, with a weight."""
-        return _with_values(self.rows_block(0, self.rows), weight)
+        rows = self.rows_block(0, self.rows)
+        return Workload.from_rows(np.vstack([rows, weight * np.eye(self.size)]))
 
     @abstractmethod
     def _label(self, row: int, words: Words) -> str: ...
 
-    def row(self, row: int) -> Floats:
-        row = self._checked(row)
-        block: Floats = self.rows_block(row, row + 1)[0]
-        return block
+    def label(self, row: int, words: Words | None = None) -> str:
+        """What a row asks for, such as "3 to 7"."""
+        return self._label(row, words or Words.of(range(self.size)))
 
-    def __len__(self) -> int:
-        return self.rows
+    def labels(self, words: Words | None = None) -> list[str]:
+        return [self.label(row, words) for row in range(self.rows)]
 
-    def __iter__(self) -> Iterator[Floats]:
-        """The rows one after the other, a block in memory at a time."""
-        for start in range(0, self.rows, _BLOCK):
-            yield from self.rows_block(start, start + _BLOCK)
-
-    def label(self, row: int, names: Sequence[str] | Words | None = None) -> str:
-        """What a row asks for, such as "3 to 7"; `names` are the words of the positions."""
-        return self._label(self._checked(row), self._checked_names(names))
-
-    def labels(self, names: Sequence[str] | Words | None = None) -> list[str]:
-        checked = self._checked_names(names)
-        return [self._label(row, checked) for row in range(self.rows)]
-
-    def _checked(self, row: int) -> int:
-        if not 0 <= row < self.rows:
-            raise QueryError(f"the workload has rows 0 to {self.rows - 1}, not {row}")
-        return int(row)
-
-    def _checked_names(self, names: Sequence[str] | Words | None) -> Words:
-        if isinstance(names, Words):
-            return names
-        if names is not None and len(names) != self.size:
-            raise QueryError(f"{len(names)} names for {self.size} positions; name each one")
-        return Words.of(range(self.size) if names is None else names)
+    def _numbers(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+        return np.arange(*slice(start, stop).indices(self.rows), dtype=np.int64)
 
     def _checked_counts(self, counts: npt.ArrayLike) -> Floats:
-        found = np.asarray(counts, dtype=np.float64)
-        if found.ndim not in (1, 2) or found.shape[0] != self.size:
-            raise QueryError(f"counts of shape {found.shape} do not fit {self.size} positions")
-        return found
-
-    def _checked_covariance(self, covariance: npt.ArrayLike) -> Floats:
-        found = np.asarray(covariance, dtype=np.float64)
-        if found.shape != (self.size, self.size):
-            raise QueryError(
-                f"a covariance of shape {found.shape} does not fit {self.size} positions; "
-                "it needs a row and a column for each"
-            )
-        return found
+        checked = np.asarray(counts, dtype=np.float64)
+        if checked.ndim not in (1, 2) or checked.shape[0] != self.size:
+            raise QueryError(f"counts of shape {checked.shape} do not fit {self.size} positions")
+        return checked
 
 
 class _Ranges(Workload):
@@ -206,24 +174,15 @@ class _Ranges(Workload):
 
     def gram(self) -> Floats:
         first = np.arange(1.0, self.size + 1)
-        found: Floats = np.minimum.outer(first, first)
-        found *= self.size + 1 - np.maximum.outer(first, first)
-        return found
+        behind = self.size + 1 - np.maximum.outer(first, first)
+        return np.asarray(np.minimum.outer(first, first) * behind)
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
         sums = _sums(self._checked_counts(counts))
         return np.concatenate([sums[low + 1 :] - sums[low] for low in range(self.size)])
 
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        sums = _square_sums(self._checked_covariance(covariance))
-        corner = np.diagonal(sums)
-        crossed = [sums[low + 1 :, low] + sums[low, low + 1 :] for low in range(self.size)]
-        return np.concatenate(
-            [corner[low + 1 :] - both + corner[low] for low, both in enumerate(crossed)]
-        )
-
     def rows_block(self, start: int, stop: int) -> Floats:
-        low, high = self._ends(np.arange(*slice(start, stop).indices(self.rows), dtype=np.int64))
+        low, high = self._ends(self._numbers(start, stop))
         position = np.arange(self.size)
         inside = (low[:, None] <= position) & (position <= high[:, None])
         return inside.astype(np.float64)
@@ -244,51 +203,24 @@ class _Prefixes(Workload):
 
     def gram(self) -> Floats:
         position = np.arange(float(self.size))
-        found: Floats = self.size - np.maximum.outer(position, position)
-        return found
+        return np.asarray(self.size - np.maximum.outer(position, position))
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
-        found: Floats = np.cumsum(self._checked_counts(counts), axis=0)
-        return found
-
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        return np.diagonal(_square_sums(self._checked_covariance(covariance)))[1:].copy()
+        return np.asarray(np.cumsum(self._checked_counts(counts), axis=0))
 
     def rows_block(self, start: int, stop: int) -> Floats:
-        chosen = np.arange(*slice(start, stop).indices(self.rows))
-        return np.greater_equal.outer(chosen, np.arange(self.size)).astype(np.float64)
+        return np.greater_equal.outer(self._numbers(start, stop), np.arange(self.size)).astype(
+            np.float64
+        )
 
     def _label(self, row: int, words: Words) -> str:
         return f"up to {words.until(row)}"
 
 
-class _Identity(Workload):
-    tells_all = True
-    row_per_value = True
-
-    @property
-    def rows(self) -> int:
-        return self.size
-
-    def gram(self) -> Floats:
-        return np.eye(self.size)
-
-    def answers(self, counts: npt.ArrayLike) -> Floats:
-        return self._checked_counts(counts).copy()
-
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        return np.diagonal(self._checked_covariance(covariance)).copy()
-
-    def rows_block(self, start: int, stop: int) -> Floats:
-        chosen = np.arange(*slice(start, stop).indices(self.rows))
-        return np.equal.outer(chosen, np.arange(self.size)).astype(np.float64)
-
-    def _label(self, row: int, words: Words) -> str:
-        return words.stretch(row, row)
-
-
 @dataclass(frozen=True, eq=False)
 class _Bars(Workload):
+    """Adjacent ranges of nearly equal width; with as many as positions, each value by itself."""
+
     count: int
 
     def __post_init__(self) -> None:
@@ -301,24 +233,30 @@ class _Bars(Workload):
         return self.count
 
     @property
+    def tells_all(self) -> bool:  # type: ignore[override]
+        return self.count == self.size
+
+    @property
+    def row_per_value(self) -> bool:
+        return self.count == self.size
+
+    @property
     def _starts(self) -> npt.NDArray[np.int64]:
         return np.arange(self.count) * self.size // self.count
 
+    @property
+    def _bar(self) -> npt.NDArray[np.int64]:
+        """The bar of each position."""
+        return np.repeat(np.arange(self.count), np.diff(self._starts, append=self.size))
+
     def gram(self) -> Floats:
-        return _dense(self.rows_block(0, self.count).T @ self.rows_block(0, self.count))
+        return np.equal.outer(self._bar, self._bar).astype(np.float64)
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
         return np.asarray(np.add.reduceat(self._checked_counts(counts), self._starts, axis=0))
 
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        checked, starts = self._checked_covariance(covariance), self._starts
-        both = np.add.reduceat(np.add.reduceat(checked, starts, axis=0), starts, axis=1)
-        return np.diagonal(both).copy()
-
     def rows_block(self, start: int, stop: int) -> Floats:
-        chosen = np.arange(*slice(start, stop).indices(self.rows))
-        bar = np.repeat(np.arange(self.count), np.diff(self._starts, append=self.size))
-        return np.equal.outer(chosen, bar).astype(np.float64)
+        return np.equal.outer(self._numbers(start, stop), self._bar).astype(np.float64)
 
     def _label(self, row: int, words: Words) -> str:
         low, high = np.append(self._starts, self.size)[row : row + 2].tolist()
@@ -346,17 +284,13 @@ class _Mixture(Workload):
     def answers(self, counts: npt.ArrayLike) -> Floats:
         return np.concatenate([scale * part.answers(counts) for part, scale in self._scaled()])
 
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        found = [scale**2 * part.row_quadratic(covariance) for part, scale in self._scaled()]
-        return np.concatenate(found)
-
     def rows_block(self, start: int, stop: int) -> Floats:
         first, last, _ = slice(start, stop).indices(self.rows)
-        found = [np.zeros((0, self.size))]
+        blocks = [np.zeros((0, self.size))]
         for part, scale in self._scaled():
-            found.append(scale * part.rows_block(max(first, 0), max(last, 0)))
+            blocks.append(scale * part.rows_block(max(first, 0), max(last, 0)))
             first, last = first - part.rows, last - part.rows
-        return np.concatenate(found)
+        return np.concatenate(blocks)
 
     def _label(self, row: int, words: Words) -> str:
         for part, _ in self.parts:
@@ -379,19 +313,10 @@ class _Rows(Workload):
         return _dense(self.matrix.T @ self.matrix)
 
     def answers(self, counts: npt.ArrayLike) -> Floats:
-        found: Floats = self.matrix @ self._checked_counts(counts)
-        return found
-
-    def row_quadratic(self, covariance: npt.ArrayLike) -> Floats:
-        checked = self._checked_covariance(covariance)
-        blocks = (self.rows_block(s, s + _BLOCK) for s in range(0, self.rows, _BLOCK))
-        return np.concatenate([np.einsum("ij,ij->i", block @ checked, block) for block in blocks])
+        return np.asarray(self.matrix @ self._checked_counts(counts))
 
     def rows_block(self, start: int, stop: int) -> Floats:
         return _dense(self.matrix[slice(start, stop)])
-
-    def with_values(self, weight: float) -> Workload:
-        return _with_values(self.matrix, weight)
 
     def _label(self, row: int, words: Words) -> str:
         return f"row {row}"
@@ -400,18 +325,6 @@ class _Rows(Workload):
 def _sums(counts: Floats) -> Floats:
     """Sums of the first 0, 1, 2, ... entries."""
     return np.concatenate([np.zeros((1, *counts.shape[1:])), np.cumsum(counts, axis=0)])
-
-
-def _square_sums(covariance: Floats) -> Floats:
-    """Sums over the first i rows and j columns."""
-    return _sums(_sums(covariance).T).T
-
-
-def _with_values(rows: Any, weight: float) -> Workload:
-    values = weight * np.eye(rows.shape[1])
-    if not hasattr(rows, "tocsr"):
-        return Workload.from_rows(np.vstack([rows, values]))
-    return Workload.from_rows(sparse.vstack([rows, sparse.csr_array(values)]))
 
 
 def _dense(matrix: Any) -> Floats:

@@ -19,14 +19,15 @@ from metricldp.attributes.base import Attribute
 from metricldp.attributes.kinds import from_dict
 from metricldp.basics.checks import is_line, refuse_unknown
 from metricldp.basics.errors import InvalidSpecError
+from metricldp.basics.progress import Progress, part_of, silent
 from metricldp.basics.text import guess, listed, shown
 from metricldp.mechanisms import registry
 from metricldp.mechanisms.base import Mechanism, Problem
 from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.effort import DEFAULT, Effort
+from metricldp.mechanisms.extremal_search import BestMixture
 from metricldp.mechanisms.fields import Clear, Field
 from metricldp.mechanisms.memoised_channel import Memoised
-from metricldp.mechanisms.shapes import BestMixture
 from metricldp.metrics import Lp, Metric
 from metricldp.survey import files
 from metricldp.survey.blocks import USUAL, Block, Group, blocks_of, distributions_of
@@ -65,6 +66,7 @@ class Agreement:
         stored: Mapping[str, Distribution] | None = None,
         presentation: Mapping[str, Any] | None = None,
         effort: Effort = DEFAULT,
+        progress: Progress = silent,
     ) -> None:
         check_attributes(attributes)
         stored = stored or {}
@@ -87,6 +89,7 @@ class Agreement:
             raise InvalidSpecError("a survey needs at least one attribute that is randomized")
         # The mechanisms as they are stated, before a choice.
         self.stated: Mapping[str, Any] = {name: a.mechanism for name, a in attributes.items()}
+        joined = list(dict.fromkeys(names_of[name] for name in attributes if name in names_of))
         blocks = {
             "+".join(names): Block.of(
                 groups[names],
@@ -95,12 +98,20 @@ class Agreement:
                 self.metric,
                 stored.get("+".join(names)),
                 effort,
+                part_of(progress, number, self.parts),
             )
-            for names in dict.fromkeys(names_of[name] for name in attributes if name in names_of)
+            for number, names in enumerate(joined)
         }
         single = {
-            name: randomized(name, attributes[name], self.share, stored.get(name), effort)
-            for name in alone
+            name: randomized(
+                name,
+                attributes[name],
+                self.share,
+                stored.get(name),
+                effort,
+                part_of(progress, number, self.parts),
+            )
+            for number, name in enumerate(alone, len(joined))
         }
         final = {name: found.attribute for name, found in single.items()}
         self.attributes = MappingProxyType({**attributes, **final})

@@ -15,14 +15,15 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_list
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.basics.numbers import is_number
+from metricldp.basics.progress import Progress, silent
 from metricldp.basics.text import guess, listed, shown
 from metricldp.mechanisms import registry
 from metricldp.mechanisms.base import Mechanism, Problem
 from metricldp.mechanisms.channels import group_channel_of
 from metricldp.mechanisms.effort import DEFAULT, Effort
+from metricldp.mechanisms.extremal_search import BestMixture
 from metricldp.mechanisms.fields import Field
 from metricldp.mechanisms.joint import JointChannel, Part
-from metricldp.mechanisms.shapes import BestMixture
 from metricldp.metrics import Lp, Metric
 from metricldp.metrics.grid import Grid, in_plane, summed
 from metricldp.metrics.product import ProductMetric
@@ -170,6 +171,7 @@ class Block:
         norm: Lp,
         stored: Distribution | None = None,
         effort: Effort = DEFAULT,
+        progress: Progress = silent,
     ) -> Block:
         """The block of these attributes, their distances times the share of a norm."""
         place = f"the joint attributes {', '.join(attributes)}"
@@ -180,7 +182,7 @@ class Block:
             if mechanism.groups:  # before a long search
                 _check_norm(norm, problem.metric, mechanism)
             if stored is None:
-                stored = mechanism.design(problem, effort)
+                stored = mechanism.design(problem, effort, progress)
                 mechanism = mechanism.resolved(problem, stored)
             else:
                 mechanism = resolved(mechanism, problem, stored, group.to_dict())

@@ -11,6 +11,7 @@ from typing import Any
 from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import positive
 from metricldp.basics.errors import CertificateError, InvalidSpecError
+from metricldp.basics.progress import Progress
 from metricldp.mechanisms import registry
 from metricldp.mechanisms.auto import choose
 from metricldp.mechanisms.base import Mechanism, Problem, UninstalledMechanism
@@ -18,8 +19,8 @@ from metricldp.mechanisms.bins import with_best_bins
 from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.channels import channel_of, threshold_name
 from metricldp.mechanisms.effort import Effort
+from metricldp.mechanisms.extremal_search import BestMixture
 from metricldp.mechanisms.memoised import MemoisedResponse, first_mechanism
-from metricldp.mechanisms.shapes import BestMixture
 from metricldp.metrics import Metric
 from metricldp_core import distributions as core
 from metricldp_core.canonical import Entry
@@ -58,17 +59,20 @@ def randomized(
     share: Fraction,
     stored: Distribution | None,
     effort: Effort,
+    progress: Progress,
 ) -> Randomized:
     """Design the distribution of an attribute, unless a survey file states it."""
     try:
         if stored is None:
-            return designed(attribute, share, effort)
+            return designed(attribute, share, effort, progress)
         return restored(attribute, share, stored)
     except (CertificateError, InvalidSpecError) as wrong:
         raise InvalidSpecError(f"attribute {name}: {wrong}") from None
 
 
-def designed(attribute: Attribute, share: Fraction, effort: Effort) -> Randomized:
+def designed(
+    attribute: Attribute, share: Fraction, effort: Effort, progress: Progress
+) -> Randomized:
     """Choose the mechanism of an attribute if it states "auto", and design its distribution."""
     if attribute.undecided:
         attribute = with_best_bins(attribute, share)
@@ -76,13 +80,13 @@ def designed(attribute: Attribute, share: Fraction, effort: Effort) -> Randomize
     if (asked := registry.asks_for_best(stated)) is not None:
         registry.check_asked(asked.get("workload"), attribute.ordered)
         if attribute.only_mechanism is None:
-            mechanism, distribution = choose(replace(problem, **asked), effort)
+            mechanism, distribution = choose(replace(problem, **asked), effort, progress)
             return Randomized(replace(attribute, mechanism=mechanism), problem, distribution)
         stated = attribute.only_mechanism
     mechanism = registry.mechanism(stated, ordered=attribute.ordered, only=attribute.only_mechanism)
     registry.check_serves(mechanism, attribute.kind, attribute.ordered, attribute.only_mechanism)
     registry.check_asked(mechanism.workload, attribute.ordered)
-    distribution = mechanism.design(problem, effort)
+    distribution = mechanism.design(problem, effort, progress)
     if mechanism.name not in registry.BUILT_IN:
         _check_guarantee(mechanism, problem, distribution)
     mechanism = mechanism.resolved(problem, distribution)

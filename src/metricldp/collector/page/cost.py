@@ -11,6 +11,7 @@ from metricldp.answers.tally import Tally
 from metricldp.basics.errors import QueryError
 from metricldp.collector.page.query import Query
 from metricldp.estimate.request import Request, parameters
+from metricldp.mechanisms import IntegerChannel
 from metricldp.mechanisms.stated import workload_of
 from metricldp.store.cubes import worth_a_table
 from metricldp.store.readings import attribute_of, involved

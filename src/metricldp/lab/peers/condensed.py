@@ -16,6 +16,7 @@ from functools import cache
 from typing import ClassVar
 
 from metricldp.basics.errors import InvalidSpecError
+from metricldp.basics.progress import Progress
 from metricldp.mechanisms.base import Mechanism, Problem
 from metricldp.mechanisms.effort import Effort
 from metricldp_core.distributions import Distribution, Table
@@ -42,7 +43,7 @@ class Condensed(Mechanism):
     max_computed: ClassVar[int] = 256  # type: ignore[misc]
     max_simulated: ClassVar[int] = 256  # type: ignore[misc]
 
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
         """Rows rounded down, but not below 2^-32; the own report has what is left."""
         size, metric = problem.size, problem.metric
         if size > MOST_POSITIONS:

@@ -10,6 +10,7 @@ from typing import ClassVar, cast
 from metricldp.attributes.base import LARGEST_SIZE
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.numbers import is_whole
+from metricldp.basics.progress import Progress
 from metricldp.basics.text import shown
 from metricldp.lab.peers.faces import Faces
 from metricldp.lab.peers.hio import HadamardBoxes
@@ -42,7 +43,7 @@ class _OnTrees(Mechanism):
         # No attribute has more positions, so more branches mean the same.
         object.__setattr__(self, "branching", min(int(self.branching), LARGEST_SIZE))
 
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
         """Categories have no order, so their tree is a root with leaves."""
         pairs = zip(problem.sizes, problem.ordered, strict=True)
         branchings = tuple(min(size, self.branching if line else size) for size, line in pairs)
@@ -102,7 +103,7 @@ class PlanarLaplace(Mechanism):
 
     joint: ClassVar[bool] = True
 
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
         sizes, metrics = problem.sizes, _metrics(problem.metric)
         if len(sizes) != 2:
             raise InvalidSpecError(f"planar Laplace noise is for two attributes, not {len(sizes)}")
@@ -134,7 +135,7 @@ class LaplaceFaces(Mechanism):
     max_computed: ClassVar[int] = 256  # type: ignore[misc]
     max_simulated: ClassVar[int] = 8  # type: ignore[misc]
 
-    def distribution(self, problem: Problem, effort: Effort) -> Distribution:
+    def distribution(self, problem: Problem, effort: Effort, progress: Progress) -> Distribution:
         if not all(problem.ordered):
             raise InvalidSpecError(
                 "Laplace faces are for attributes with an order: numbers or levels"
