@@ -3,19 +3,18 @@
 from dataclasses import replace
 
 import numpy as np
-from metricldp.mechanisms.mixture import Mixture
-from metricldp.mechanisms.torus_channel import Wound
 
 from metricldp import Lp, Survey
-from metricldp.mechanisms import strategies, torus
-from metricldp.mechanisms.additive_channel import Shaped
-from metricldp.mechanisms.additive_search import steps_of
+from metricldp.mechanisms import strategies
+from metricldp.mechanisms.additive_channel import AdditiveChannel
+from metricldp.mechanisms.additive_search import grid_in_units, line_in_units
 from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.extremal import in_units
 from metricldp.mechanisms.matrix import telling_rows
 from metricldp.mechanisms.matrix_channel import MatrixChannel
 from metricldp.mechanisms.memoised import FIRSTS, MemoisedResponse, _second
 from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.table import extremal_table
 from metricldp.mechanisms.unary_channel import UnaryChannel
 from metricldp.survey.blocks import Group
 from metricldp.survey.design import _problem
@@ -70,14 +69,15 @@ def distribution(mechanism, problem):
     if name == "additive":
         depths = depths_of(mechanism["patterns"])
         if "around" in mechanism:
-            unit = torus.in_units(metric).step
-            return Wound.on(problem.sizes, tuple(mechanism["around"]), depths, unit).distribution
-        return Shaped.of(size, depths, steps_of(size, metric).unit).distribution
+            grid, lengths = grid_in_units(metric), tuple(mechanism["around"])
+        else:
+            grid, lengths = line_in_units(size, metric), (len(depths[0]),)
+        return AdditiveChannel.of(problem.sizes, lengths, depths, grid.step).distribution
     if name in ("extremal", "tight-constraints"):
         grid = in_units(size, metric)
         shapes = depths_of(mechanism.get("shapes", grid.apart.tolist()))
         tops = tuple(int(top, 16) for top in mechanism["tops"])
-        return Mixture.made_of(shapes, tops, grid.unit).distribution
+        return extremal_table(shapes, tops, grid.unit).distribution
     if name == "unary":
         return UnaryChannel.for_losses([tuple(pair) for pair in mechanism["bits"]]).distribution
     if name == "matrix":

@@ -86,6 +86,7 @@ class Survey(Agreement):
             spec = SurveySpec(spec)
         with bar_unless(progress, "designing") as report:
             joint, stored = spec.joint, {}
+            remaining = report
             if isinstance(joint, str) and joint == "auto":
                 if spec.metric is not None and spec.metric != Lp():
                     raise InvalidSpecError(
@@ -93,14 +94,14 @@ class Survey(Agreement):
                     )
                 blocks = best_blocks(spec.attributes, spec.together, effort, report)
                 joint = {names: block.group for names, block in blocks.items()}
-                stored = distributions_of(blocks.values())
+                stored, remaining = distributions_of(blocks.values()), silent
             return cls.fixed(
                 spec.attributes,
                 metric=spec.metric,
                 joint=joint,
                 stored=stored,
                 effort=effort,
-                progress=silent if stored else report,
+                progress=remaining,
             )
 
     def __init__(self, *_: Any, **__: Any) -> None:

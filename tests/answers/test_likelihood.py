@@ -13,6 +13,7 @@ from metricldp.answers import likelihood, maximise
 from metricldp.answers.likelihood import Listed, Tabled
 from metricldp.answers.maximise import Run, climb, closure, ladder
 from metricldp.mechanisms import Geometric, IntegerChannel, Response
+from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.registry import mechanism
 from metricldp.metrics import Line, Uniform

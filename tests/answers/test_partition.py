@@ -7,6 +7,8 @@ import pytest
 
 from metricldp import Categorical, Integer, InvalidSpecError, Lp, Survey, SurveySpec, Weight
 from metricldp.answers import partition
+from metricldp.mechanisms import additive_search
+from metricldp.mechanisms.search_cache import CACHE
 from metricldp.survey.blocks import distributions_of
 
 
@@ -55,14 +57,14 @@ def test_no_other_partition_has_a_smaller_error():
 def test_large_blocks_are_tried_briefly_where_there_are_several(monkeypatch, sets):
     """By transforms, with the error of what is found; what is chosen is searched for in full."""
     monkeypatch.setattr("metricldp.mechanisms.additive_channel.MOST_SOLVED", 4)
-    monkeypatch.setattr("metricldp.mechanisms.torus.MOST_SOLVED", 4)
+    monkeypatch.setattr("metricldp.mechanisms.additive_search.MOST_SOLVED", 4)
     monkeypatch.setattr(partition, "_LARGE", 4)
     efforts, judged, shares = [], [], []
     plain, square = additive_search.annealed_by_slopes, partition._mean_square
 
-    def searched(*given):
-        efforts.append(given[-1])
-        return plain(*given)
+    def annealed(torus, workload, effort, progress):
+        efforts.append(effort.scale)
+        return plain(torus, workload, effort, progress)
 
     def mean_square(apart, block, names):
         judged.append((square(apart, block, names), block, names))

@@ -70,7 +70,7 @@ class Half(Mechanism):
     guarantee: ClassVar[str] = ANY_TWO
     options: ClassVar[tuple[str, ...]] = ("part",)
 
-    def distribution(self, problem, effort):
+    def distribution(self, problem, effort, progress):
         part = Fraction(str(self.part or 0.5))
         epsilon = problem.metric.smallest(problem.size) * part
         return Response.for_epsilon(problem.size, epsilon).distribution

@@ -1,6 +1,7 @@
 """Peers with promises of their own: condensed LDP a metric, utility-optimised LDP half of one."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -58,9 +59,9 @@ def test_far_from_the_ends_condensed_tells_half_of_its_epsilon():
 class Doubled(Condensed):
     """Without the half: more than the distance is told."""
 
-    def distribution(self, problem, effort):
+    def distribution(self, problem, effort, progress):
         wider = replace(problem, metric=problem.metric.scaled(Fraction(5, 2)))
-        return super().distribution(wider, effort)
+        return super().distribution(wider, effort, progress)
 
 
 def test_broken_condensed_is_refused():

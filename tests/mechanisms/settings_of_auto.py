@@ -55,7 +55,7 @@ def against_all(size, metric, workload):
             continue
         with contextlib.suppress(MetricLdpError, NotImplementedError):
             channel = designed_channel(other, size, metric)
-            if channel.linear:
+            if channel.moments.is_linear:
                 others[other.name] = mean_variance(channel, workload)
     best = min(others, key=others.get)
     return own.name, mine, best, others[best]

@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from metricldp.mechanisms.joint_design import _asked
 
 from metricldp import Integer, InvalidSpecError, Randomness, Survey, SurveySpec
 from metricldp.mechanisms import additive_search as search
@@ -20,8 +19,10 @@ from metricldp.mechanisms.additive_search import (
     best_noise,
     patterns_of,
 )
-from metricldp.mechanisms.base import Effort
+from metricldp.mechanisms.base import Problem
+from metricldp.mechanisms.effort import Effort
 from metricldp.mechanisms.search_cache import CACHE
+from metricldp.mechanisms.stated import cell_workload
 from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Line
 from metricldp.metrics.grid import summed
@@ -33,7 +34,7 @@ def grid_of(*sizes, epsilon=Fraction(1, 2)):
 
 
 def ranges(*sizes):
-    return _asked(None, grid_of(*sizes), [True] * len(sizes))[1]
+    return cell_workload(Problem(sizes, grid_of(*sizes), (True,) * len(sizes)))
 
 
 def ring_of(size, metric, places):

@@ -10,7 +10,7 @@ import pytest
 
 from checks import mechanism_of, prove
 from metricldp import CertificateError, Integer, InvalidSpecError, Randomness, Survey
-from metricldp.mechanisms import Geometric, Response, conformance
+from metricldp.mechanisms import Geometric, Response, conformance, keep_for
 from metricldp.mechanisms.base import ANY_TWO
 from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.fields import Number
@@ -675,7 +675,7 @@ def test_which_cases_are_checked_and_what_is_printed():
     )
     assert {finding.case.split()[-1] for finding in more.findings} == {"uniform", "line"}
     twin = check_mechanism(
-        mechanism_of("twin", twin_with(cells=lambda self, totals: totals), ANY_TWO)
+        mechanism_of("twin", twin_with(frequencies=lambda self, totals: totals), ANY_TWO)
     )
     lines = str(twin).splitlines()
     assert lines[0].split() == ["case", "check"]

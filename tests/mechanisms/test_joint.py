@@ -95,7 +95,7 @@ class Alone(Mechanism):
     source = "these tests"
     joint = True
 
-    def distribution(self, problem, effort):
+    def distribution(self, problem, effort, progress):
         halves = [line.step for line in self.proved_metric(problem.metric, None).metrics]
         pairs = zip(problem.sizes, halves, strict=True)
         channels = tuple(Response.for_epsilon(size, half) for size, half in pairs)

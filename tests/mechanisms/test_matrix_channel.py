@@ -139,9 +139,11 @@ def test_no_window_at_all_is_threshold_bits_with_half_the_variance():
         for report, p in law.items():
             assert float(p) == pytest.approx(float(other[report]), rel=1e-12)
     functions = np.random.default_rng(3).normal(size=(5, 4))
-    np.testing.assert_allclose(channel.moment(functions), bits.moment(functions), rtol=1e-12)
-    wide = designed_channel(Matrix(strategy="prefix"), 4, Line(epsilon))
-    np.testing.assert_allclose(wide.variances, 2 * channel.variances, rtol=1e-12)
+    np.testing.assert_allclose(
+        channel.moments.second_moment(functions), bits.moments.second_moment(functions), rtol=1e-12
+    )
+    wide = Matrix(strategy="prefix").channel(4, Line(epsilon))
+    np.testing.assert_allclose(wide.moments.variances, 2 * channel.moments.variances, rtol=1e-12)
 
 
 def test_a_ratio_of_very_many_rows_is_rounded_up_and_hardly():

@@ -7,7 +7,6 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from metricldp.mechanisms.lazy import Lazy
 
 from checks import check_sampler, designed_channel, enumerated_ratio, exact_law
 from metricldp import (
@@ -23,7 +22,7 @@ from metricldp.mechanisms import memoised_channel as memoised
 from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.geometric import Geometric
 from metricldp.mechanisms.memoised import SPARE, MemoisedResponse
-from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.memoised_channel import Lazy, Memoised
 from metricldp.mechanisms.randomized_response import Response
 from metricldp.metrics import Line, Uniform
 from metricldp.survey.certify import certify

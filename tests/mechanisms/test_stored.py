@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from metricldp.mechanisms.lazy import Lazy
 
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.mechanisms import (
@@ -18,9 +17,10 @@ from metricldp.mechanisms import (
     ThresholdPaper,
     UnaryChannel,
 )
+from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.channels import channel_of
-from metricldp.mechanisms.memoised_channel import Memoised
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.memoised_channel import Lazy, Memoised
+from metricldp.mechanisms.table import Table, extremal_table
 from metricldp_core.distributions import LazyGeometric
 from metricldp_core.exact import WORD
 

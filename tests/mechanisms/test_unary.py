@@ -612,7 +612,7 @@ def test_auto_takes_the_smaller_mean_variance_of_frequencies():
             : 4 if size <= 16 else 3
         ]:
             with contextlib.suppress(InvalidSpecError):  # no tents where one would be below 0
-                errors[name] = build(name, size, metric).mean_frequency_variance()
+                errors[name] = build(name, size, metric).moments.mean_frequency_variance()
         found = chosen(size, metric).name
         assert errors[found] <= 1.02 * min(errors.values())
         taken.add(found)

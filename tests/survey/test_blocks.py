@@ -424,7 +424,7 @@ def test_a_hash_that_is_kept_a_little_too_often_is_not_certified():
 class Boastful(Hio):
     """States that it guarantees the largest distance of any attribute."""
 
-    def distribution(self, problem, effort):
+    def distribution(self, problem, effort, progress):
         metric = self.proved_metric(problem.metric, None)
         return super().distribution(replace(problem, metric=metric), effort)
 
@@ -437,7 +437,7 @@ class Boastful(Hio):
 class Adding(PlanarLaplace):
     """Has more than the distance in the plane, and states it."""
 
-    def distribution(self, problem, effort):
+    def distribution(self, problem, effort, progress):
         metric = problem.metric.scaled(Fraction(7, 5))
         return super().distribution(replace(problem, metric=metric), effort)
 
