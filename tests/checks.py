@@ -15,12 +15,15 @@ from metricldp.answers.queries import workload_for
 from metricldp.mechanisms import Channel
 from metricldp.mechanisms.base import EpsilonMechanism, Problem
 from metricldp.mechanisms.channels import channel_of
+from metricldp.mechanisms.levels import fall_of
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import words_for
+from metricldp.mechanisms.table import Table
 from metricldp.metrics import Metric
 from metricldp.reports import arrow
 from metricldp_core import verify
 from metricldp_core.distributions import Distribution
+from metricldp_core.levels import Extremal
 from metricldp_core.random_words import Words
 
 
@@ -335,3 +338,8 @@ def mechanism_of(name, channel, *more, **options):
     return EpsilonMechanism(
         name, lambda size, epsilon: OwnChannel(channel(size, epsilon)), *more, **options
     )
+
+
+def extremal_table(depths, tops, unit):
+    """The channel of a mixture of shapes with these highest levels."""
+    return Table(Extremal.of(depths, tops, fall_of(unit)))

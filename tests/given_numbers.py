@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from checks import extremal_table
 from metricldp import Lp, Survey
 from metricldp.mechanisms import strategies
 from metricldp.mechanisms.additive_channel import AdditiveChannel
@@ -14,7 +15,6 @@ from metricldp.mechanisms.matrix import telling_rows
 from metricldp.mechanisms.matrix_channel import MatrixChannel
 from metricldp.mechanisms.memoised import FIRSTS, MemoisedResponse, _second
 from metricldp.mechanisms.memoised_channel import Memoised
-from metricldp.mechanisms.table import extremal_table
 from metricldp.mechanisms.unary_channel import UnaryChannel
 from metricldp.survey.blocks import Group
 from metricldp.survey.design import _problem

@@ -18,7 +18,6 @@ from metricldp import (
 )
 from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.joint_cells import REPORT, Cells
-from metricldp.mechanisms.levels import in_text
 from metricldp.mechanisms.moments import ranges_gram
 from metricldp.mechanisms.table import Table
 from metricldp.survey.blocks import grid_of
@@ -238,8 +237,3 @@ def test_mean_square_of_additive_noise_on_a_torus():
     grams = [np.eye(2), ranges_gram(3)]
     found = Cells((2, 3), wound).mean_square(grams)
     assert found == pytest.approx(wound.moments.mean_square(np.kron(*grams)))
-
-
-def test_what_saves_no_shapes_is_saved_as_it_is():
-    assert in_text({"name": "additive"}, "patterns") == {"name": "additive"}
-    assert in_text({"patterns": [(0, 1)]}, "patterns") == {"patterns": ["01"]}

@@ -22,6 +22,7 @@ from metricldp import Categorical, Integer, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.mechanisms import Geometric, Response, Threshold, ThresholdPaper
 from metricldp.mechanisms.auto import choose
+from metricldp.mechanisms.base import Problem
 from metricldp.mechanisms.exact_probability import noise_probability
 from metricldp.mechanisms.geometric import geometric_distribution
 from metricldp.mechanisms.randomness import Randomness
@@ -266,7 +267,7 @@ def test_geometric_noise_never_rises_beyond_its_epsilon():
         assert kept == 20 or exponent < -32
     with pytest.raises(CertificateError, match=r"epsilon 1e-12 per step is too small"):
         geometric_distribution(9, Fraction("1e-12"))
-    assert choose(10, Line(Fraction("1e-12"))).name == "threshold"
+    assert choose(Problem.single(10, Line(Fraction("1e-12"))))[0].name == "threshold"
 
 
 def test_geometric_law_is_the_one_of_the_theory():

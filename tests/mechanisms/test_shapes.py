@@ -242,7 +242,7 @@ def test_a_wide_window_costs_no_more_than_all_pairs_alike(width, around):
     """That keeps more than the window; a search that did not know of it had up to a tenth more."""
     epsilon = Fraction(1)
     errors = [
-        designed_channel(AdditiveNoise(), 32, metric).mean_range_variance()
+        designed_channel(AdditiveNoise(), 32, metric).moments.mean_range_variance()
         for metric in (Window(epsilon, width, around=around), Uniform(epsilon))
     ]
     assert errors[0] <= errors[1] * (1 + 1e-9)

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from checks import extremal_table
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.mechanisms import (
     Geometric,
@@ -20,7 +21,7 @@ from metricldp.mechanisms import (
 from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.memoised_channel import Lazy, Memoised
-from metricldp.mechanisms.table import Table, extremal_table
+from metricldp.mechanisms.table import Table
 from metricldp_core.distributions import LazyGeometric
 from metricldp_core.exact import WORD
 

@@ -1,6 +1,6 @@
 """Mixtures of shapes: the best one for a workload, and the one with tight constraints.
 
-`extremal` is the best mixture of shapes for a workload that any metric allows (`extremal_search.py`).
+`extremal` is the best mixture of shapes for a workload, under any metric (`extremal_search.py`).
 `tight-constraints` is the mixture in closed form: the shapes e^-E(., y), one for each position y,
 with the weights that solve sum_y w_y e^-E(x, y) = 1, if none is below 0. On a line that is clipped
 geometric noise. One more report has what levels and rounding leave of a row. It is about as likely

@@ -102,7 +102,7 @@ def best_mixture(
             problem = distances, unit, quadratic, prices, prior, _SWEEPS
             ratios = np.array([kernels.climb(shape, *problem) for shape in shapes])
             excess = max(1.0, float(ratios.max()))
-        progress(1 - math.sqrt(max(excess - target, 0)))
+        progress(max(0.0, 1 - math.sqrt(max(excess - target, 0))))
         seconds = time.thread_time() - began  # of this thread: other processes change nothing
         late = effort.seconds is not None and seconds > effort.seconds
         if (excess < target and gap < target - 1) or late:

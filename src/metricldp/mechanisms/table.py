@@ -9,22 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from metricldp.basics.errors import CertificateError, InvalidSpecError
+from metricldp.basics.errors import CertificateError
 from metricldp.mechanisms.channel import CoreChannel, IntegerChannel, Integers
 from metricldp.mechanisms.fields import Column
-from metricldp.mechanisms.levels import Shape, fall_of
 from metricldp.mechanisms.moments import OneHotMatrix, Prior
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import Lookup
 from metricldp_core import distributions as core
 from metricldp_core.exact import WORD
-from metricldp_core.levels import Extremal
 
 
 @dataclass(frozen=True)
@@ -61,17 +58,3 @@ class Table(CoreChannel, IntegerChannel):
     def moments(self) -> OneHotMatrix:
         weights = self.distribution.weights
         return OneHotMatrix(np.array([[w / WORD for w in row] for row in weights]), self.prior)
-
-
-def extremal_table(
-    depths: tuple[Shape, ...], tops: tuple[int, ...], unit: Fraction, prior: Prior = None
-) -> Table:
-    """A mixture of shapes: a report for each shape, and one for what their levels lack of 2^64.
-
-    The last report is about as likely from everywhere. A proof checks it like every other.
-    """
-    distribution = Extremal.of(depths, tops, fall_of(unit))
-    for x, row in enumerate(distribution.weights):
-        if row[-1] <= 0:
-            raise InvalidSpecError(f"the tops of the shapes add up to 2^64 or more at position {x}")
-    return Table(distribution, prior=prior)

@@ -122,8 +122,8 @@ def _check_guarantee(mechanism: Mechanism, problem: Problem, distribution: Distr
         if not pair.holds:
             raise InvalidSpecError(
                 f"mechanism {mechanism} distinguishes {problem.label(pair.x)} from "
-                f"{problem.label(pair.other)} better than the metric allows; run check_mechanism on "
-                "it"
+                f"{problem.label(pair.other)} better than the metric allows; run "
+                "check_mechanism on it"
             )
 
 
