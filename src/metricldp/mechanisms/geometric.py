@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metricldp.basics.errors import CertificateError
+from metricldp.mechanisms.base import EpsilonMechanism
 from metricldp.mechanisms.channel import CoreChannel, IntegerChannel, Integers
 from metricldp.mechanisms.fields import Column
 from metricldp.mechanisms.moments import Floats, OneHot
@@ -229,3 +230,12 @@ def _grown(block: int, randomness: Randomness, growing: Words, most: int) -> Ite
         alive = growing[-1]
         at, alive = at[alive != 0], alive[alive != 0]
         most -= len(growing)
+
+
+GEOMETRIC = EpsilonMechanism(
+    "geometric",
+    geometric_distribution,
+    title="clipped geometric noise",
+    kind="geometric",
+    needs_order=True,
+)

@@ -29,10 +29,9 @@ from metricldp.mechanisms.extremal import (
     TightConstraints,
     has_tight_constraints,
 )
-from metricldp.mechanisms.geometric import Geometric
+from metricldp.mechanisms.geometric import GEOMETRIC, Geometric
 from metricldp.mechanisms.memoised_channel import Lazy, Memoised
-from metricldp.mechanisms.one_epsilon import GEOMETRIC, RANDOMIZED_RESPONSE
-from metricldp.mechanisms.randomized_response import Response
+from metricldp.mechanisms.randomized_response import RANDOMIZED_RESPONSE, Response
 from metricldp.metrics import Metric
 from metricldp_core import distributions as core
 from metricldp_core.distributions import Distribution

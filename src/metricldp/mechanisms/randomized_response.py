@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from metricldp.basics.errors import CertificateError
+from metricldp.mechanisms.base import ANY_TWO, EpsilonMechanism
 from metricldp.mechanisms.channel import CoreChannel, IntegerChannel, Integers
 from metricldp.mechanisms.fields import Column
 from metricldp.mechanisms.moments import Floats, OneHot
@@ -80,3 +81,13 @@ def keep_for(outcomes: int, epsilon: Fraction) -> int:
             f"epsilon {float(epsilon):.3g} is too small for 64-bit words; use a larger epsilon"
         )
     return keep
+
+
+RANDOMIZED_RESPONSE = EpsilonMechanism(
+    "randomized-response",
+    lambda size, epsilon: RandomizedResponse(size, keep_for(size, epsilon)),
+    ANY_TWO,
+    title="randomized response",
+    source="Kairouz et al. 2014",
+    kind="randomized-response",
+)

@@ -20,15 +20,11 @@ from metricldp.mechanisms.base import Mechanism, Problem
 from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.extremal import ExtremalMechanism, TightConstraints
+from metricldp.mechanisms.geometric import GEOMETRIC
 from metricldp.mechanisms.matrix import Matrix
 from metricldp.mechanisms.memoised import MemoisedResponse
-from metricldp.mechanisms.one_epsilon import (
-    GEOMETRIC,
-    RANDOMIZED_RESPONSE,
-    THRESHOLD,
-    THRESHOLD_DUMMY,
-    THRESHOLD_PAPER,
-)
+from metricldp.mechanisms.randomized_response import RANDOMIZED_RESPONSE
+from metricldp.mechanisms.threshold import THRESHOLD, THRESHOLD_DUMMY, THRESHOLD_PAPER
 from metricldp.mechanisms.unary import Unary
 from metricldp.metrics import Metric
 

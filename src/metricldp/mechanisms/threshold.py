@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from metricldp.basics.errors import CertificateError
+from metricldp.mechanisms.base import EpsilonMechanism
 from metricldp.mechanisms.channel import BitChannel, CoreChannel, Integers
 from metricldp.mechanisms.fields import Column
 from metricldp.mechanisms.moments import Floats, Independent
@@ -176,3 +177,23 @@ def _sign_moments(flip: int) -> tuple[float, float]:
     """Kappa, and kappa^2 - 1."""
     keep, gap = Fraction(flip * (WORD - flip)), Fraction(WORD - 2 * flip)
     return float(WORD / gap), float(4 * keep / gap**2)
+
+
+def _mechanism(
+    channel: type[Threshold], title: str, source: str, max_computed: int = 1 << 12
+) -> EpsilonMechanism:
+    return EpsilonMechanism(
+        channel.mechanism,
+        lambda size, epsilon: channel.for_epsilon(size, epsilon).distribution,
+        title=title,
+        source=source,
+        kind="threshold",
+        needs_order=True,
+        max_computed=max_computed,
+    )
+
+
+_PAPER = "Xiang et al. 2020"
+THRESHOLD = _mechanism(Threshold, "threshold bits", f"{_PAPER}, last bit left out")
+THRESHOLD_PAPER = _mechanism(ThresholdPaper, "threshold bits, literal", _PAPER)
+THRESHOLD_DUMMY = _mechanism(ThresholdDummy, "threshold bits, dummy value", _PAPER, max_computed=0)
