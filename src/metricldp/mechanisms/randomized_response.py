@@ -33,7 +33,7 @@ class Response(CoreChannel, IntegerChannel):
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> Response:
-        return cls(RandomizedResponse(size, keep_for(size, epsilon)))
+        return cls(randomized_response(size, epsilon))
 
     def sample(self, positions: Integers, randomness: Randomness) -> Column:
         """Keep, or move on by 1 to size - 1 positions around the circle."""
@@ -83,9 +83,14 @@ def keep_for(outcomes: int, epsilon: Fraction) -> int:
     return keep
 
 
+def randomized_response(size: int, epsilon: Fraction) -> RandomizedResponse:
+    """The distribution that keeps the position as often as epsilon allows."""
+    return RandomizedResponse(size, keep_for(size, epsilon))
+
+
 RANDOMIZED_RESPONSE = EpsilonMechanism(
     "randomized-response",
-    lambda size, epsilon: RandomizedResponse(size, keep_for(size, epsilon)),
+    randomized_response,
     ANY_TWO,
     title="randomized response",
     source="Kairouz et al. 2014",

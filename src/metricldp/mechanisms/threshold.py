@@ -11,6 +11,7 @@ function is 0; an attribute left out then costs a factor (kappa^2 - 1)/2 + 1 ins
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -179,12 +180,28 @@ def _sign_moments(flip: int) -> tuple[float, float]:
     return float(WORD / gap), float(4 * keep / gap**2)
 
 
+def threshold(size: int, epsilon: Fraction) -> core.Threshold:
+    return Threshold.for_epsilon(size, epsilon).distribution
+
+
+def threshold_paper(size: int, epsilon: Fraction) -> core.Threshold:
+    return ThresholdPaper.for_epsilon(size, epsilon).distribution
+
+
+def threshold_dummy(size: int, epsilon: Fraction) -> core.Threshold:
+    return ThresholdDummy.for_epsilon(size, epsilon).distribution
+
+
 def _mechanism(
-    channel: type[Threshold], title: str, source: str, max_computed: int = 1 << 12
+    name: str,
+    make: Callable[[int, Fraction], core.Threshold],
+    title: str,
+    source: str,
+    max_computed: int = 1 << 12,
 ) -> EpsilonMechanism:
     return EpsilonMechanism(
-        channel.mechanism,
-        lambda size, epsilon: channel.for_epsilon(size, epsilon).distribution,
+        name,
+        make,
         title=title,
         source=source,
         kind="threshold",
@@ -194,6 +211,8 @@ def _mechanism(
 
 
 _PAPER = "Xiang et al. 2020"
-THRESHOLD = _mechanism(Threshold, "threshold bits", f"{_PAPER}, last bit left out")
-THRESHOLD_PAPER = _mechanism(ThresholdPaper, "threshold bits, literal", _PAPER)
-THRESHOLD_DUMMY = _mechanism(ThresholdDummy, "threshold bits, dummy value", _PAPER, max_computed=0)
+THRESHOLD = _mechanism("threshold", threshold, "threshold bits", f"{_PAPER}, last bit left out")
+THRESHOLD_PAPER = _mechanism("threshold-paper", threshold_paper, "threshold bits, literal", _PAPER)
+THRESHOLD_DUMMY = _mechanism(
+    "threshold-dummy", threshold_dummy, "threshold bits, dummy value", _PAPER, max_computed=0
+)

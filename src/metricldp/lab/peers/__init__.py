@@ -6,7 +6,6 @@ They come in as plug-ins: the entry points of this package name the objects belo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
@@ -31,14 +30,9 @@ from metricldp_core.distributions import Distribution
 _WANG, _CORMODE = "Wang et al. 2017", "Cormode et al. 2019"
 
 
-def _designed_by(channel: Any) -> Callable[[int, Fraction], Distribution]:
-    """The function from a size and an epsilon to the distribution of a channel."""
-
-    def distribution(size: int, epsilon: Fraction) -> Distribution:
-        designed: Distribution = channel.for_epsilon(size, epsilon).distribution
-        return designed
-
-    return distribution
+def _designed_by(channel: Any, size: int, epsilon: Fraction) -> Distribution:
+    designed: Distribution = channel.for_epsilon(size, epsilon).distribution
+    return designed
 
 
 def _oracle(
@@ -46,7 +40,7 @@ def _oracle(
 ) -> EpsilonMechanism:
     """A peer that keeps one epsilon between any two values, simulated up to so many of them."""
     return EpsilonMechanism(
-        name, _designed_by(channel), ANY_TWO, title, source, max_simulated=most, **more
+        name, partial(_designed_by, channel), ANY_TWO, title, source, max_simulated=most, **more
     )
 
 
@@ -74,7 +68,7 @@ SQUARE_WAVE = _oracle(
 CONDENSED = Condensed()
 PREFIX = EpsilonMechanism(
     "prefix",
-    _designed_by(Prefix),
+    partial(_designed_by, Prefix),
     title="Laplace prefix sums",
     source="Haney et al. 2015, local",
     needs_order=True,
