@@ -426,7 +426,7 @@ class Boastful(Hio):
 
     def distribution(self, problem, effort, progress):
         metric = self.proved_metric(problem.metric, None)
-        return super().distribution(replace(problem, metric=metric), effort)
+        return super().distribution(replace(problem, metric=metric), effort, progress)
 
     def proved_metric(self, metric, distribution):
         sides = zip(metric.metrics, metric.sizes, strict=True)
@@ -439,7 +439,7 @@ class Adding(PlanarLaplace):
 
     def distribution(self, problem, effort, progress):
         metric = problem.metric.scaled(Fraction(7, 5))
-        return super().distribution(replace(problem, metric=metric), effort)
+        return super().distribution(replace(problem, metric=metric), effort, progress)
 
     def proved_metric(self, metric, distribution):
         return super().proved_metric(metric.scaled(Fraction(3, 2)), distribution)
