@@ -521,7 +521,7 @@ def test_tables_of_large_features_are_exact():
     people = {name: rng.integers(0, a.size, 3000) for name, a in survey.attributes.items()}
     tally = survey.tally(survey.randomize(people, randomness=Randomness.seeded(6)))
     (batch,) = tally.store.batches("abt")
-    parts = [c.expand(batch[name]) for name, c in survey.channels.items()]
+    parts = [c.features(batch[name]) for name, c in survey.channels.items()]
     table = build([batch], survey.channels)
     assert (table.sums == np.einsum("na,nb,nt->abt", *parts)).all()
     assert np.abs(table.sums).max() > 1 << 24
@@ -654,7 +654,7 @@ def test_the_predicted_total_error_is_the_enumerated_one(mechanism, workload):
     channel = survey.channels["v"]
     own = np.array([[1, 2.5, 0, -1], [0, 0.5, 0.5, 3]])
     rows = own if workload == "own" else WORKLOADS[workload](4).rows_block(0, 10)
-    decoded = channel.values(channel.every_report(), channel.coefficients(rows))
+    decoded = channel.values(channel.every_report(), channel.moments.coefficients(rows))
     totals = []
     for x in range(4):
         p = np.array([float(q) for q in exact_law(channel, x).values()])

@@ -142,7 +142,7 @@ def test_no_window_at_all_is_threshold_bits_with_half_the_variance():
     np.testing.assert_allclose(
         channel.moments.second_moment(functions), bits.moments.second_moment(functions), rtol=1e-12
     )
-    wide = Matrix(strategy="prefix").channel(4, Line(epsilon))
+    wide = designed_channel(Matrix(strategy="prefix"), 4, Line(epsilon))
     np.testing.assert_allclose(wide.moments.variances, 2 * channel.moments.variances, rtol=1e-12)
 
 

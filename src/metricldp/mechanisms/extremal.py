@@ -171,11 +171,17 @@ def _check_cells(name: str, problem: Problem, most: int) -> None:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SearchedMixture(Extremal):
     """A mixture with the end of the search that designed it, which is not part of a survey."""
 
-    search: BestMixture | None = field(default=None, compare=False, kw_only=True)
+    search: BestMixture | None = field(default=None, kw_only=True)
+
+    def __eq__(self, other: object) -> bool:
+        """It equals the mixture that a survey file contains."""
+        return isinstance(other, Extremal) and self.to_data() == other.to_data()
+
+    __hash__ = Extremal.__hash__
 
 
 def _rows(apart: npt.NDArray[np.int64]) -> tuple[Shape, ...]:
