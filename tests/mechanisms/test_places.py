@@ -333,7 +333,7 @@ PLANE = {"name": "additive", "metric": "plane"}
         (
             place(3, 3, epsilon=1e-9),
             PLANE,
-            "epsilon is too small to distinguish cells in floats; use a larger",
+            "epsilon is too small to distinguish values in floats; use a larger",
         ),
     ],
 )

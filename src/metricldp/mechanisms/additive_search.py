@@ -315,7 +315,7 @@ def best_noise(
     The exact error decides between several lengths. Of more than 1,024 cells only one length is
     tried, for a uniform prior.
     """
-    gram, candidates = None, list(_rings(grid) if len(grid.sizes) == 1 else _tori(grid))
+    candidates = list(_rings(grid) if len(grid.sizes) == 1 else _tori(grid))
     if grid.numbers.size > MOST_SOLVED:
         torus = candidates[0]
         if isinstance(torus, Ring):
