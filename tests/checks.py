@@ -18,7 +18,7 @@ from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.levels import fall_of
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import words_for
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.table import TableChannel
 from metricldp.metrics import Metric
 from metricldp.reports import arrow
 from metricldp_core import verify
@@ -342,4 +342,4 @@ def mechanism_of(name, channel, *more, **options):
 
 def extremal_table(depths, tops, unit):
     """The channel of a mixture of shapes with these highest levels."""
-    return Table(Extremal.of(depths, tops, fall_of(unit)))
+    return TableChannel(Extremal.of(depths, tops, fall_of(unit)))

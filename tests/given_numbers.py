@@ -14,7 +14,7 @@ from metricldp.mechanisms.extremal import in_units
 from metricldp.mechanisms.matrix import telling_rows
 from metricldp.mechanisms.matrix_channel import MatrixChannel
 from metricldp.mechanisms.memoised import FIRSTS, MemoisedResponse, _second
-from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.memoised_channel import MemoisedChannel
 from metricldp.mechanisms.unary_channel import UnaryChannel
 from metricldp.survey.blocks import Group
 from metricldp.survey.design import _problem
@@ -92,4 +92,4 @@ def distribution(mechanism, problem):
     part = MemoisedResponse(first.name, mechanism["each"])._share(problem)
     channel = channel_of(stated)
     guaranteed = first.proved_metric(metric, stated).scaled(part)
-    return Memoised(channel, _second(channel, guaranteed, part)).distribution
+    return MemoisedChannel(channel, _second(channel, guaranteed, part)).distribution

@@ -14,7 +14,7 @@ import numpy as np
 from metricldp.answers.tally import Tally
 from metricldp.mechanisms import Channel, Floats, IntegerChannel
 from metricldp.mechanisms.matrix_channel import MatrixChannel
-from metricldp.mechanisms.threshold import Threshold
+from metricldp.mechanisms.threshold import ThresholdChannel
 from metricldp.mechanisms.unary_channel import UnaryChannel
 from metricldp.store.base import Store
 from metricldp.store.cubes import Table
@@ -28,7 +28,7 @@ People = Sequence[tuple[tuple[int, ...], Any]]
 
 def chances(channel: Channel) -> Floats:
     """P(bit = 1 | x) of a channel of bits, or P(report | x): (size, bits or reports)."""
-    if isinstance(channel, Threshold):
+    if isinstance(channel, ThresholdChannel):
         flip = channel.distribution.flips[0] / WORD
         below = np.arange(channel.size)[:, None] <= np.arange(channel.bits)
         return np.where(below, 1 - flip, flip)

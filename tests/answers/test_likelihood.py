@@ -12,7 +12,7 @@ from checks import MECHANISMS, designed_channel, mechanism_of
 from metricldp.answers import likelihood, maximise
 from metricldp.answers.likelihood import Listed, Tabled
 from metricldp.answers.maximise import Run, climb, closure, ladder
-from metricldp.mechanisms import Geometric, IntegerChannel, Response
+from metricldp.mechanisms import GeometricChannel, IntegerChannel, RandomizedResponseChannel
 from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.registry import mechanism
@@ -27,11 +27,11 @@ WOUND = AdditiveChannel.of(
 
 
 def geometric(size, epsilon="0.7"):
-    return Geometric.for_epsilon(size, Fraction(epsilon))
+    return GeometricChannel.for_epsilon(size, Fraction(epsilon))
 
 
 def response(size, epsilon="1.5"):
-    return Response.for_epsilon(size, Fraction(epsilon))
+    return RandomizedResponseChannel.for_epsilon(size, Fraction(epsilon))
 
 
 CHANNELS = {
@@ -95,7 +95,7 @@ def test_both_ways_through_a_wound_ring_are_transposes():
 
 
 def test_a_channel_that_spreads_in_another_way_is_refused():
-    class Twin(Geometric):
+    class Twin(GeometricChannel):
         def spread(self, shares):
             return super().spread(shares) * 1.01
 

@@ -13,12 +13,12 @@ from theorems import (
 
 from checks import exact_law
 from metricldp import Integer, Survey, Weight
-from metricldp.mechanisms.threshold import ThresholdPaper
+from metricldp.mechanisms.threshold import ThresholdPaperChannel
 
 
 def moments(size, epsilon, function):
     """E[F] and E[F^2] of the paper's decoder of one attribute, for every value."""
-    channel = ThresholdPaper.for_epsilon(size, Fraction(epsilon))
+    channel = ThresholdPaperChannel.for_epsilon(size, Fraction(epsilon))
     reports = channel.every_report()
     values = channel.values(
         reports, channel.moments.coefficients(np.array([function], dtype=float))

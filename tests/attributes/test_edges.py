@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from checks import enumerated_ratio, exact_law
 from metricldp import Continuous, InvalidSpecError, QueryError, Survey
-from metricldp.mechanisms import Geometric
+from metricldp.mechanisms import GeometricChannel
 from metricldp.metrics import Line
 from metricldp_core.exact import at_most_exp, decimal_of
 
@@ -67,7 +67,7 @@ def test_every_mechanism_keeps_the_promise_between_any_two_bins(mechanism):
 def test_a_channel_for_equal_steps_would_break_it():
     """The twin: five bins over the same domain, taken for equal ones."""
     attribute = Continuous(edges=EDGES, epsilon=1, per=4_000)
-    assert broken(Geometric.for_epsilon(5, Fraction(20_000, 5 * 4_000)), attribute)
+    assert broken(GeometricChannel.for_epsilon(5, Fraction(20_000, 5 * 4_000)), attribute)
 
 
 def broken(channel, attribute):

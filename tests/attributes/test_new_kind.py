@@ -15,7 +15,7 @@ from metricldp.attributes import kinds
 from metricldp.attributes.base import Attribute
 from metricldp.attributes.selection import Chosen
 from metricldp.basics.errors import QueryError
-from metricldp.mechanisms import Response, registry
+from metricldp.mechanisms import RandomizedResponseChannel, registry
 from metricldp.mechanisms.base import ANY_TWO, Mechanism
 from metricldp.metrics import METRICS, Line, MetricInWords, Uniform
 from metricldp_core.values import WholeNumbers
@@ -73,7 +73,7 @@ class Half(Mechanism):
     def distribution(self, problem, effort, progress):
         part = Fraction(str(self.part or 0.5))
         epsilon = problem.metric.smallest(problem.size) * part
-        return Response.for_epsilon(problem.size, epsilon).distribution
+        return RandomizedResponseChannel.for_epsilon(problem.size, epsilon).distribution
 
     def resolved(self, problem, distribution):
         return Half(self.part or 0.5)

@@ -27,7 +27,7 @@ from metricldp.basics.errors import QueryError
 from metricldp.lab.peers.waves import wave
 from metricldp.mechanisms import Floats
 from metricldp.mechanisms.moments import OneHotMatrix
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.table import TableChannel
 from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 _HYBRID_FROM = Fraction("0.61")
@@ -55,7 +55,7 @@ class MeanMoments(OneHotMatrix):
 
 
 @dataclass(frozen=True)
-class MeanTable(Table):
+class MeanTable(TableChannel):
     """A table whose reports stand for positions: unbiased for straight lines, and for no other."""
 
     numbers: tuple[float, ...]
@@ -94,7 +94,7 @@ def hybrid(size: int, epsilon: Fraction) -> MeanTable:
 
 
 def _table(rows: list[list[int]], numbers: list[float]) -> MeanTable:
-    return MeanTable(Table.of(rows).distribution, tuple(numbers))
+    return MeanTable(TableChannel.of(rows).distribution, tuple(numbers))
 
 
 def _two_numbers(size: int, epsilon: Fraction, total: int) -> tuple[list[list[int]], list[float]]:

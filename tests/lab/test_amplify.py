@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from metricldp import Categorical, Continuous, Integer, QueryError, Survey, SurveySpec, Weight
 from metricldp.cli.main import app
 from metricldp.lab.amplify import _positive_part, amplify, delta_at, hidden_at
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.table import TableChannel
 from metricldp_core.exact import WORD
 
 
@@ -42,9 +42,9 @@ def exact_delta(chances, x, other, n, epsilon):
 
 
 def tables():
-    thirds = Table.of([[WORD // 2, WORD // 4, WORD // 4], [WORD // 4, WORD // 2, WORD // 4]])
+    thirds = TableChannel.of([[WORD // 2, WORD // 4, WORD // 4], [WORD // 4, WORD // 2, WORD // 4]])
     rough = [[WORD // 8 * 5, WORD // 8, WORD // 4], [WORD // 8, WORD // 8 * 3, WORD // 2]]
-    uneven = Table.of([*rough, [WORD // 4, WORD // 4, WORD // 2]])
+    uneven = TableChannel.of([*rough, [WORD // 4, WORD // 4, WORD // 2]])
     line = Survey.design({"x": Integer(0, 3, epsilon=0.7, mechanism="geometric", per=1)}).channels[
         "x"
     ]

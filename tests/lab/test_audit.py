@@ -39,7 +39,7 @@ from metricldp.cli import main as cli
 from metricldp.lab.audit import Command, Finding, audit, clients, ratios
 from metricldp.lab.audit.sample import Sample
 from metricldp.lab.audit.trials import Family, Prospect, drawn_tail, tail
-from metricldp.mechanisms import Geometric, Threshold
+from metricldp.mechanisms import GeometricChannel, ThresholdChannel
 from metricldp.mechanisms.registry import every_mechanism
 from metricldp.reports.bytes import header, pack
 from metricldp_core.device import Device
@@ -274,7 +274,7 @@ def longer_for_some(person, report):
 
 def clip_leaks(survey):
     """Values beyond the end are sent with a little less noise than those at the end."""
-    sure = Geometric.for_epsilon(survey.channels["age"].size, Fraction(2))
+    sure = GeometricChannel.for_epsilon(survey.channels["age"].size, Fraction(2))
     devices = [twin(survey, draw, clip=True) for draw in (None, sure.distribution.draw)]
     return lambda person: devices[not 0 <= person["age"] <= 20](person)
 
@@ -584,7 +584,7 @@ def test_a_fault_of_the_size_that_is_stated_is_found():
     """The stated power is kept: an excess that is called findable is found, each of 5 times."""
     survey = Survey.design({"x": Integer(0, 9, epsilon=0.5, mechanism="threshold", per=1)})
     (power,) = audited(survey, n=10_000, seed=1).power
-    worse = Threshold.for_epsilon(10, Fraction(0.5 + power.everywhere))
+    worse = ThresholdChannel.for_epsilon(10, Fraction(0.5 + power.everywhere))
     for seed in range(5):
         found = audited(survey, twin(survey, worse.distribution.draw, "x"), n=10_000, seed=seed)
         assert "privacy" in broken(found)
@@ -593,7 +593,7 @@ def test_a_fault_of_the_size_that_is_stated_is_found():
 def test_a_fault_of_many_bits_is_found_by_all_of_them():
     """Each of 300 bits tells little of people far apart; together they tell all."""
     survey = Survey.design({"x": Integer(0, 299, epsilon=0.01, mechanism="threshold", per=1)})
-    worse = Threshold.for_epsilon(300, Fraction(1, 2))
+    worse = ThresholdChannel.for_epsilon(300, Fraction(1, 2))
     found = audited(survey, twin(survey, worse.distribution.draw, "x"), n=4_000, seed=1)
     assert "likelihood ratios" in {finding.family for finding in found.findings}
 

@@ -56,7 +56,7 @@ from metricldp.lab.contest import (
 from metricldp.lab.crowd import Crowd, Questions, _contracted
 from metricldp.lab.fitted import fitted, post_processed, refitted
 from metricldp.lab.peers.reconstruct import expectation_maximisation
-from metricldp.mechanisms import Response, registry
+from metricldp.mechanisms import RandomizedResponseChannel, registry
 from metricldp.mechanisms.base import ANY_TWO, PER_STEP
 from metricldp.reports.encode import encode
 from metricldp.survey.certify import certify
@@ -97,7 +97,9 @@ def test_everybody_takes_part_but_who_is_not_compared():
 def test_a_plug_in_takes_part_by_itself(monkeypatch):
     """Whatever is installed is compared; table 2 stays as it is."""
     before = in_table_2()
-    new = mechanism_of("blurry", Response.for_epsilon, ANY_TWO, title="blurry response")
+    new = mechanism_of(
+        "blurry", RandomizedResponseChannel.for_epsilon, ANY_TWO, title="blurry response"
+    )
     monkeypatch.setattr(contest, "every_mechanism", lambda: [new])
     everybody.cache_clear()
     try:

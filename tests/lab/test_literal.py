@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from theorems import paper_range_variance
 
 from metricldp import Integer, QueryError, Randomness, Survey
-from metricldp.mechanisms import ThresholdDummy, ThresholdPaper
+from metricldp.mechanisms import ThresholdDummyChannel, ThresholdPaperChannel
 from metricldp.mechanisms.registry import build
 from metricldp.metrics import Line
 from metricldp.reports.arrow import batches
@@ -280,8 +280,8 @@ def test_the_dummy_value_helps_only_where_an_attribute_is_whole():
         assert error["threshold"] <= error["threshold-dummy"] <= error["threshold-paper"]
         if cut(ranges, (3, 3)) == 2:
             assert error["threshold-dummy"] == pytest.approx(error["threshold-paper"], rel=1e-12)
-    assert ThresholdDummy.for_epsilon(3, Fraction(1)).bits == 4
-    assert ThresholdPaper.for_epsilon(3, Fraction(1)).bits == 3
+    assert ThresholdDummyChannel.for_epsilon(3, Fraction(1)).bits == 4
+    assert ThresholdPaperChannel.for_epsilon(3, Fraction(1)).bits == 3
 
 
 @pytest.mark.parametrize("attributes", [1, 2, 3, 5])

@@ -30,7 +30,7 @@ from metricldp.lab.peers.hio import HadamardBoxes, Nodes, products
 from metricldp.lab.peers.hio_hashing import HashedBoxes
 from metricldp.lab.peers.joint import HashedHio, Hio
 from metricldp.lab.peers.planar import Planar
-from metricldp.mechanisms import Response, joint
+from metricldp.mechanisms import RandomizedResponseChannel, joint
 from metricldp.mechanisms.joint import Term
 from metricldp_core.distributions import RandomizedResponse
 from metricldp_core.exact import WORD, at_most_exp
@@ -721,7 +721,7 @@ def test_a_sign_ten_percent_off_is_caught(percent):
     """It is kept that much more or less often, and decoded as if it were not."""
     survey, where = hio(10, 8, branching=4), BLOCKS["hio"][1]
     channel = channel_of(survey)
-    channel.__dict__["sign"] = Response(
+    channel.__dict__["sign"] = RandomizedResponseChannel(
         RandomizedResponse(2, channel.keep * (100 + percent) // 100)
     )
     answers, true, shares = simulate(survey, where, seed=31)

@@ -25,7 +25,7 @@ from metricldp.lab.peers.histogram import (
 )
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 from metricldp.lab.peers.walsh import transform
-from metricldp.mechanisms import Response
+from metricldp.mechanisms import RandomizedResponseChannel
 from metricldp.mechanisms.registry import mechanism
 from metricldp_core.exact import WORD
 
@@ -310,7 +310,9 @@ def ten_percent_off(name, size, epsilon):
     """The same channel with the coins of an epsilon that is 10 % larger."""
     if name == "local-hashing":
         honest = LocalHashing.for_epsilon(size, epsilon)
-        keep = Response.for_epsilon(honest.buckets, epsilon * 11 / 10).distribution.keep
+        keep = RandomizedResponseChannel.for_epsilon(
+            honest.buckets, epsilon * 11 / 10
+        ).distribution.keep
         return replace(honest, keep=keep)
     return build(name, size, epsilon * 11 / 10)
 

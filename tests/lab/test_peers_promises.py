@@ -15,7 +15,7 @@ from metricldp.lab.peers.condensed import Condensed
 from metricldp.mechanisms.base import ANY_TWO
 from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.registry import build, mechanism
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.table import TableChannel
 from metricldp.metrics import Line, Uniform
 from metricldp.metrics.line import Sensitive
 from metricldp_core.exact import CERTAIN, WORD, at_most_exp
@@ -150,5 +150,5 @@ def test_broken_utility_twins_are_refused():
     rows = [list(row) for row in utility_response(4, {0, 1}, Fraction(1)).distribution.weights]
     rows[0][0] += 1 << 44
     rows[0][1] -= 1 << 44
-    assert not at_most_exp(protected_ratio(Table.of(rows), {0, 1}), Fraction(1))
+    assert not at_most_exp(protected_ratio(TableChannel.of(rows), {0, 1}), Fraction(1))
     assert bare.distribution.ratio(0, 2) >= CERTAIN

@@ -12,7 +12,7 @@ from metricldp import Integer, InvalidSpecError, QueryError, Survey
 from metricldp.basics.errors import CertificateError
 from metricldp.lab.peers.reconstruct import expectation_maximisation
 from metricldp.lab.peers.waves import SquareWave, wave
-from metricldp.mechanisms import Response
+from metricldp.mechanisms import RandomizedResponseChannel
 from metricldp.mechanisms.base import ANY_TWO
 from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.randomness import seeded
@@ -155,7 +155,7 @@ def test_published_errors_on_adult_ages(epsilon):
 
 def test_fitted_shares_of_randomized_response_are_the_closed_form():
     """The most likely shares of k-ary response: small counts are 0, the rest is rescaled."""
-    channel = Response.for_epsilon(6, Fraction(2))
+    channel = RandomizedResponseChannel.for_epsilon(6, Fraction(2))
     counts = np.array([500.0, 40, 300, 90, 130, 160])
     p, q = channel.moments._gap + channel.moments._other, channel.moments._other
     shares = np.sort(counts / counts.sum())
@@ -171,7 +171,7 @@ def test_fitted_shares_of_randomized_response_are_the_closed_form():
 
 
 def test_smoothing_takes_neighbours_in():
-    channel = Response.for_epsilon(5, Fraction(30))
+    channel = RandomizedResponseChannel.for_epsilon(5, Fraction(30))
     found = expectation_maximisation(channel, [0, 0, 12, 0, 0], smooth=True, rounds=1)
     np.testing.assert_allclose(found, np.array([0, 1, 2, 1, 0]) / 4, atol=1e-9)
     ends = expectation_maximisation(channel, [12, 0, 0, 0, 0], smooth=True, rounds=1)
@@ -181,7 +181,7 @@ def test_smoothing_takes_neighbours_in():
 @pytest.mark.parametrize("counts", [[1, 2], [1, -1, 3], [0, 0, 0], [1, math.nan, 2], [[1, 2, 3]]])
 def test_counts_that_are_none_are_refused(counts):
     with pytest.raises(QueryError, match="a count for each of the 3 reports, not"):
-        expectation_maximisation(Response.for_epsilon(3, Fraction(1)), counts)
+        expectation_maximisation(RandomizedResponseChannel.for_epsilon(3, Fraction(1)), counts)
 
 
 # Means

@@ -17,11 +17,11 @@ from fractions import Fraction
 
 from metricldp.basics.errors import CertificateError
 from metricldp.mechanisms import Channel, UnaryChannel
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.table import TableChannel
 from metricldp_core.exact import WORD, ceil_of, exp_bounds, floor_of
 
 
-def utility_response(size: int, sensitive: Collection[int], epsilon: Fraction) -> Table:
+def utility_response(size: int, sensitive: Collection[int], epsilon: Fraction) -> TableChannel:
     """Randomized response among s sensitive values; others say themselves, or one of those.
 
     Each sensitive value is reported with c2 = 1/(s + e^epsilon - 1) by everybody but those who have
@@ -34,7 +34,7 @@ def utility_response(size: int, sensitive: Collection[int], epsilon: Fraction) -
         row = [other if y in sensitive else 0 for y in range(size)]
         row[x] += WORD - sum(row)
         rows.append(row)
-    return Table.of(rows)
+    return TableChannel.of(rows)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from metricldp import (
 from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.joint_cells import REPORT, Cells
 from metricldp.mechanisms.moments import ranges_gram
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.table import TableChannel
 from metricldp.survey.blocks import grid_of
 from metricldp_core.exact import at_most_exp
 
@@ -162,7 +162,7 @@ def test_sampler_has_the_probabilities_of_the_channel(survey):
 
 
 def test_cells_in_rows():
-    table = Table.of([[1 << 63, 1 << 63]] * 24)
+    table = TableChannel.of([[1 << 63, 1 << 63]] * 24)
     channel = Cells((2, 3, 4), table)
     assert channel.distribution == table.distribution
     assert [channel._cell(x) for x in [(0, 0, 1), (0, 1, 0), (1, 0, 0)]] == [1, 4, 12]
@@ -172,18 +172,18 @@ def test_cells_in_rows():
 def test_reports_that_tell_nothing_are_not_decoded():
     half = [1 << 63, 1 << 63]
     with pytest.raises(QueryError, match="the reports do not determine the count of position 0"):
-        Cells((2, 2), Table.of([half] * 4)).decoder([np.eye(2)[:1]] * 2)
+        Cells((2, 2), TableChannel.of([half] * 4)).decoder([np.eye(2)[:1]] * 2)
 
 
 def test_reports_that_tell_little_are_decoded_without_bias():
     """Cells whose laws differ by a few parts in 100,000: rounding alone would show."""
     half = 1 << 62
     rows = [[half + (x << 44) * (y == x) for y in range(3)] for x in (0, 1, 2, 3)]
-    channel = Cells((2, 2), Table.of([[*row, (1 << 64) - sum(row)] for row in rows]))
+    channel = Cells((2, 2), TableChannel.of([[*row, (1 << 64) - sum(row)] for row in rows]))
     with pytest.raises(QueryError):  # two of four reports tell of four cells
         channel.decoder([np.eye(2)[:1]] * 2)
     rows = [[half + (1 << 45) * (y == x) for y in range(4)] for x in range(4)]
-    table = Table.of([[*row, (1 << 64) - sum(row)] for row in _lowered(rows)])
+    table = TableChannel.of([[*row, (1 << 64) - sum(row)] for row in _lowered(rows)])
     channel = Cells((2, 2), table)
     assert np.abs(decoder_of(channel) @ shares_of(channel).T - np.eye(4)).max() < 1e-8
 

@@ -10,29 +10,29 @@ from metricldp.lab.peers.hierarchy_unary import UnaryHierarchy
 from metricldp.lab.peers.unary import UnaryOptimised
 from metricldp.mechanisms import (
     Channel,
-    Geometric,
+    GeometricChannel,
     MatrixChannel,
-    Response,
-    Threshold,
-    ThresholdDummy,
-    ThresholdPaper,
+    RandomizedResponseChannel,
+    ThresholdChannel,
+    ThresholdDummyChannel,
+    ThresholdPaperChannel,
     UnaryChannel,
 )
 from metricldp.mechanisms import channel as base
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.registry import build
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.table import TableChannel
 from metricldp.metrics import Line
-from metricldp_core.distributions import Threshold as ThresholdBits
+from metricldp_core.distributions import ThresholdChannel as ThresholdBits
 from metricldp_core.exact import WORD
 
 CHANNELS = {
-    "threshold": Threshold.for_epsilon(30, Fraction(1)),
+    "threshold": ThresholdChannel.for_epsilon(30, Fraction(1)),
     "unary": UnaryOptimised.for_epsilon(30, Fraction(1)),
     "hashing": LocalHashing.for_epsilon(30, Fraction(1)),
     "hierarchy": UnaryHierarchy.branched(3, 30, Fraction(1)),
     "matrix": MatrixChannel.of(np.tri(8, dtype=int)[:-1], [Fraction(1)] * 7, 2),
-    "geometric": Geometric.for_epsilon(300, Fraction(1)),
+    "geometric": GeometricChannel.for_epsilon(300, Fraction(1)),
 }
 each = pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS)
 WIDE = MatrixChannel.of([[0, 1 << 15]], [Fraction(1)], 3)
@@ -110,7 +110,7 @@ def test_few_features_are_read_as_codes(channel):
 
 
 def test_many_bits_have_no_codes_and_few_values_of_numbers_share_them():
-    channel = Threshold.for_epsilon(300, Fraction(1))
+    channel = ThresholdChannel.for_epsilon(300, Fraction(1))
     assert channel.levels(channel.moments.coefficients(np.arange(300.0)[None])) is None
     values = np.random.default_rng(16).normal(size=(1, 300))
     assert CHANNELS["geometric"].levels(values).table.shape == (1, 300)
@@ -119,12 +119,15 @@ def test_many_bits_have_no_codes_and_few_values_of_numbers_share_them():
 
 
 LIKELIHOODS = [
-    Geometric.for_epsilon(5, Fraction(2, 3)),
-    *(kind.for_epsilon(4, Fraction(1, 2)) for kind in (Threshold, ThresholdPaper, ThresholdDummy)),
-    Threshold(ThresholdBits(4, (WORD // 3, WORD // 5, WORD // 4))),
-    Response.for_epsilon(4, Fraction(1)),
+    GeometricChannel.for_epsilon(5, Fraction(2, 3)),
+    *(
+        kind.for_epsilon(4, Fraction(1, 2))
+        for kind in (ThresholdChannel, ThresholdPaperChannel, ThresholdDummyChannel)
+    ),
+    ThresholdChannel(ThresholdBits(4, (WORD // 3, WORD // 5, WORD // 4))),
+    RandomizedResponseChannel.for_epsilon(4, Fraction(1)),
     UnaryChannel.for_losses([(1.0, 0.3), (0.4, 0.2), (2.0, 0.1)]),
-    Table.of([[WORD // 2, WORD // 2, 0], [WORD // 4, WORD // 2, WORD // 4]]),
+    TableChannel.of([[WORD // 2, WORD // 2, 0], [WORD // 4, WORD // 2, WORD // 4]]),
     MatrixChannel.of(
         [[0, 2, 1], [1, 1, 0], [3, 0, 5]], [Fraction(1, 3), Fraction(2), Fraction(1)], 2
     ),
@@ -145,7 +148,7 @@ def test_likelihoods_of_columns_are_those_of_the_integers(channel):
         np.testing.assert_allclose(found, logs, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", [Threshold, Geometric])
+@pytest.mark.parametrize("kind", [ThresholdChannel, GeometricChannel])
 def test_epsilon_beyond_64_changes_nothing(kind):
     channel = build(kind.mechanism, 5, Line(Fraction(100)))
     assert channel == kind.for_epsilon(5, Fraction(64))

@@ -20,7 +20,12 @@ from checks import (
 )
 from metricldp import Categorical, Integer, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.mechanisms import Geometric, Response, Threshold, ThresholdPaper
+from metricldp.mechanisms import (
+    GeometricChannel,
+    RandomizedResponseChannel,
+    ThresholdChannel,
+    ThresholdPaperChannel,
+)
 from metricldp.mechanisms.auto import choose
 from metricldp.mechanisms.base import Problem
 from metricldp.mechanisms.exact_probability import noise_probability
@@ -69,7 +74,7 @@ def test_tallies_merge_and_bytes_return(name, size):
 
 
 def test_threshold_bits_on_every_coin():
-    for cls, bits in ((Threshold, 2), (ThresholdPaper, 3)):
+    for cls, bits in ((ThresholdChannel, 2), (ThresholdPaperChannel, 3)):
         channel = cls(core.Threshold(3, (5 << 60,) * bits))  # 5/16: four planes
         for x in range(3):
             randomness = EveryCoin(4 * bits, lanes=bits, stride=8)
@@ -77,7 +82,7 @@ def test_threshold_bits_on_every_coin():
 
 
 def test_response_on_every_coin():
-    channel = Response(core.RandomizedResponse(5, 11 << 60))
+    channel = RandomizedResponseChannel(core.RandomizedResponse(5, 11 << 60))
     for x in range(5):
         law = sampled_law(channel, x, EveryCoin(6, word=2))
         assert law == exact_law(channel, x)
@@ -85,14 +90,14 @@ def test_response_on_every_coin():
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_geometric_noise_on_every_coin(size):
-    channel = Geometric(core.Geometric(size, zero=3 << 62, digits=(1 << 62,), block=1 << 63))
+    channel = GeometricChannel(core.Geometric(size, zero=3 << 62, digits=(1 << 62,), block=1 << 63))
     for x in range(size):
         law = sampled_law(channel, x, EveryCoin(14))
         assert law == {report: p for report, p in exact_law(channel, x).items() if p}
 
 
 def test_geometric_noise_of_two_digits_on_every_coin():
-    channel = Geometric(core.Geometric(6, 1 << 62, (1 << 63, 3 << 62), 1 << 63))
+    channel = GeometricChannel(core.Geometric(6, 1 << 62, (1 << 63, 3 << 62), 1 << 63))
     for x in (0, 2, 5):
         assert sampled_law(channel, x, EveryCoin(12)) == exact_law(channel, x)
 
@@ -106,14 +111,14 @@ def bits_before_blurring(channel, positions):
 def with_flips(channel, tenths):
     """Bits that are flipped with a probability of so many tenths of that of the channel."""
     flips = (channel.distribution.flips[0] * tenths // 10,) * channel.bits
-    return Threshold(core.Threshold(channel.size, flips))
+    return ThresholdChannel(core.Threshold(channel.size, flips))
 
 
 # Negative controls: each must be caught
 
 
 @dataclass(frozen=True)
-class LastBitBare(Threshold):
+class LastBitBare(ThresholdChannel):
     """The last bit is sent as it is."""
 
     def sample(self, positions, randomness):
@@ -126,7 +131,7 @@ class LastBitBare(Threshold):
 
 
 @dataclass(frozen=True)
-class CoinReused(Threshold):
+class CoinReused(ThresholdChannel):
     """Bits 0 and 1 are flipped by the same coin."""
 
     def sample(self, positions, randomness):
@@ -139,7 +144,7 @@ class CoinReused(Threshold):
 
 
 @dataclass(frozen=True)
-class FlipsLess(Threshold):
+class FlipsLess(ThresholdChannel):
     """Flips 10 % less often than it says."""
 
     def sample(self, positions, randomness):
@@ -147,7 +152,7 @@ class FlipsLess(Threshold):
 
 
 @dataclass(frozen=True)
-class FlipsMore(Threshold):
+class FlipsMore(ThresholdChannel):
     """Flips 10 % more often than it says: private, but the answers are biased."""
 
     def sample(self, positions, randomness):
@@ -172,12 +177,12 @@ def test_samplers_that_break_the_promise_are_rejected_on_every_coin(twin):
 
 
 def test_one_unit_less_than_shipped_is_not_certified():
-    for cls in (Threshold, ThresholdPaper):
+    for cls in (ThresholdChannel, ThresholdPaperChannel):
         flips = cls.for_epsilon(4, Fraction(1)).distribution.flips
         less = core.Threshold(4, tuple(flip - 1 for flip in flips))
         assert not prove(cls(less), Line(Fraction(1)))[0].holds
-    keep = Response.for_epsilon(4, Fraction(1)).distribution.keep
-    more = Response(core.RandomizedResponse(4, keep + 1))
+    keep = RandomizedResponseChannel.for_epsilon(4, Fraction(1)).distribution.keep
+    more = RandomizedResponseChannel(core.RandomizedResponse(4, keep + 1))
     assert not prove(more, Uniform(Fraction(1)))[0].holds
 
 
@@ -210,7 +215,7 @@ def test_geometric_integers_off_by_a_unit_are_not_certified(part):
         "digit": replace(noise, digits=(noise.digits[0] - 1, *noise.digits[1:])),
         "block": replace(noise, block=noise.block - 1),
     }[part]
-    assert not all(pair.holds for pair in prove(Geometric(broken), Line(epsilon)))
+    assert not all(pair.holds for pair in prove(GeometricChannel(broken), Line(epsilon)))
 
 
 # Shipped settings of real size
@@ -240,7 +245,7 @@ def test_long_blocks_keep_the_promise_exactly():
     """Where all reports of a domain could never be listed: each within e^(u d), and just so."""
     for u in ("1e-3", "2e-5", "1e-6", "3e-9", "2.4e-10"):
         epsilon = Fraction(u)
-        channel = Geometric.for_epsilon(1 << 20, epsilon)
+        channel = GeometricChannel.for_epsilon(1 << 20, epsilon)
         assert len(channel.distribution.digits) > 8
         for x, other in ((0, 1), (5, 8), (1000, 3), (0, (1 << 20) - 1), (99, 2**15 + 98)):
             ratio, allowed = channel.distribution.ratio(x, other), epsilon * abs(x - other)
@@ -271,7 +276,7 @@ def test_geometric_noise_never_rises_beyond_its_epsilon():
 
 
 def test_geometric_law_is_the_one_of_the_theory():
-    channel = Geometric.for_epsilon(7, Fraction(1, 2))
+    channel = GeometricChannel.for_epsilon(7, Fraction(1, 2))
     a = np.exp(-0.5)
     for x in range(7):
         law = [float(p) for p in exact_law(channel, x).values()]
@@ -288,7 +293,7 @@ def test_rows_stand_one_after_the_other_however_many_are_made_at_a_time(size, bl
     """Where no bit is flipped or all are, a report is the truth or its opposite."""
     monkeypatch.setattr("metricldp.mechanisms.threshold.BLOCK", block)
     positions = np.random.default_rng(3).integers(0, size, 100)
-    for cls in (Threshold, ThresholdPaper):
+    for cls in (ThresholdChannel, ThresholdPaperChannel):
         for flip in (0, WORD):
             channel = cls(core.Threshold(size, (flip,) * (size - 1 + cls.extra_bits)))
             truth = positions[:, None] <= np.arange(channel.bits)
@@ -298,13 +303,16 @@ def test_rows_stand_one_after_the_other_however_many_are_made_at_a_time(size, bl
 
 def test_no_epsilon_is_so_large_that_the_truth_is_certain():
     for epsilon in (40, 64, 1000):
-        keeps = [Response.for_epsilon(k, Fraction(epsilon)).distribution.keep for k in (2, 3, 500)]
+        keeps = [
+            RandomizedResponseChannel.for_epsilon(k, Fraction(epsilon)).distribution.keep
+            for k in (2, 3, 500)
+        ]
         assert max(keeps) < WORD
 
 
 @pytest.mark.parametrize("epsilon", ["1e-25", "1e-20"])
 @pytest.mark.parametrize("size", [2, 4, 5])
-@pytest.mark.parametrize("cls", [Threshold, Geometric, Response])
+@pytest.mark.parametrize("cls", [ThresholdChannel, GeometricChannel, RandomizedResponseChannel])
 def test_an_epsilon_that_coins_cannot_keep_is_refused(cls, size, epsilon):
     with pytest.raises(
         CertificateError, match=f"epsilon {epsilon}.* is too small for 64-bit words"
@@ -325,7 +333,7 @@ def test_the_paper_pays_for_attributes_that_are_left_whole():
         ).stderr ** 2 == pytest.approx(worst, rel=1e-9)
 
 
-@pytest.mark.parametrize("cls", [Threshold, ThresholdPaper])
+@pytest.mark.parametrize("cls", [ThresholdChannel, ThresholdPaperChannel])
 def test_rows_of_a_large_domain(cls):
     large = cls.for_epsilon(5001, Fraction(1))
     n = 40

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from checks import assert_counts
 from metricldp import Integer, Randomness, SeededRandomnessWarning, Survey
 from metricldp.basics.errors import CertificateError
-from metricldp.mechanisms import Threshold, geometric
+from metricldp.mechanisms import ThresholdChannel, geometric
 from metricldp.mechanisms import sampling as draws
 from metricldp.mechanisms.exact_probability import noise_probability, noise_tail
 from metricldp.mechanisms.geometric import add_noise, geometric_distribution
 from metricldp.mechanisms.sampling import bernoulli, lanes, uniform
-from metricldp_core.distributions import Threshold as ThresholdBits
+from metricldp_core.distributions import ThresholdChannel as ThresholdBits
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 
@@ -405,7 +405,7 @@ def test_growing_lane_by_lane(monkeypatch):
 @pytest.mark.parametrize(("size", "people"), [(257, 20_000), (70_000, 100), (3, 200_000)])
 def test_no_two_people_share_their_noise(size, people):
     """Nobody's flips come again: pieces of 16 bytes of fair flips are all different."""
-    channel = Threshold(ThresholdBits(size, (WORD // 2 - 1,) * (size - 1)))
+    channel = ThresholdChannel(ThresholdBits(size, (WORD // 2 - 1,) * (size - 1)))
     reports = channel.sample(np.zeros(people, dtype=int), Randomness.seeded(1)).reshape(-1)
     if size == 3:  # two bits a person: put them together
         bits = reports & 3

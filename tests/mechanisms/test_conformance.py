@@ -10,22 +10,27 @@ import pytest
 
 from checks import mechanism_of, prove
 from metricldp import CertificateError, Integer, InvalidSpecError, Randomness, Survey
-from metricldp.mechanisms import Geometric, Response, conformance, keep_for
+from metricldp.mechanisms import GeometricChannel, RandomizedResponseChannel, conformance, keep_for
 from metricldp.mechanisms.base import ANY_TWO
 from metricldp.mechanisms.conformance import check_mechanism
 from metricldp.mechanisms.fields import Number
 from metricldp.mechanisms.geometric import geometric_distribution
 from metricldp.mechanisms.randomized_response import ResponseMoments
 from metricldp.mechanisms.registry import mechanism
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.table import TableChannel
 from metricldp.metrics import Line, Uniform
-from metricldp_core.distributions import Geometric as GeometricNoise
+from metricldp_core.distributions import GeometricChannel as GeometricNoise
 from metricldp_core.distributions import RandomizedResponse
 from metricldp_core.exact import WORD, exp_bounds
 
 
 @pytest.mark.parametrize(
-    "given", [lambda size, epsilon: None, "geometric", Response.for_epsilon(3, Fraction(1))]
+    "given",
+    [
+        lambda size, epsilon: None,
+        "geometric",
+        RandomizedResponseChannel.for_epsilon(3, Fraction(1)),
+    ],
 )
 def test_what_is_no_mechanism_is_refused(given):
     with pytest.raises(
@@ -46,7 +51,9 @@ def broken(what, channel):
 
 def test_more_is_kept_than_epsilon_allows():
     def twin(size, epsilon):
-        return Response(RandomizedResponse(size, keep_for(size, epsilon) + (1 << 30)))
+        return RandomizedResponseChannel(
+            RandomizedResponse(size, keep_for(size, epsilon) + (1 << 30))
+        )
 
     broken("loss within the metric", twin)
 
@@ -60,7 +67,7 @@ def twin_with(distribution=RandomizedResponse, **methods):
     others = {name: method for name, method in methods.items() if name not in OF_MOMENTS}
     kind = type("TwinMoments", (ResponseMoments,), of_moments)
     moments = property(lambda self: kind(self.size, Fraction(self.distribution.keep, WORD)))
-    made = type("Twin", (Response,), {**others, "moments": moments})
+    made = type("Twin", (RandomizedResponseChannel,), {**others, "moments": moments})
 
     def twin(size, epsilon):
         return made(distribution(size, keep_for(size, epsilon)))
@@ -68,7 +75,7 @@ def twin_with(distribution=RandomizedResponse, **methods):
     return twin
 
 
-def twin_drawing(sample=Response.sample, **methods):
+def twin_drawing(sample=RandomizedResponseChannel.sample, **methods):
     """A channel whose output distribution has other methods."""
     return twin_with(type("Drawing", (RandomizedResponse,), methods), sample=sample)
 
@@ -97,7 +104,7 @@ def test_cells_that_are_not_the_transpose():
 
 def test_a_sampler_that_keeps_too_often():
     def sample(self, positions, randomness):
-        honest = Response.sample(self, positions, randomness)
+        honest = RandomizedResponseChannel.sample(self, positions, randomness)
         return np.where(randomness.words(len(positions)) < WORD // 8, positions, honest).astype(
             np.uint8
         )
@@ -115,26 +122,26 @@ def test_a_device_that_keeps_too_often():
 
 def test_a_probability_that_is_off():
     def probability(self, x, report):
-        return Response.probability(self, x, report) * Fraction(999, 1000)
+        return RandomizedResponseChannel.probability(self, x, report) * Fraction(999, 1000)
 
     broken("probabilities", twin_with(probability=probability))
 
 
 def test_a_channel_that_cannot_be_made_is_told():
     def refuse(size, epsilon):
-        return Table.of([[1, 2], [3, 4]])
+        return TableChannel.of([[1, 2], [3, 4]])
 
     broken("made", refuse)
 
 
 def test_tables_of_weights():
-    honest = Geometric.for_epsilon(4, Fraction(1))
+    honest = GeometricChannel.for_epsilon(4, Fraction(1))
     weights = [
         [int(honest.probability(x, np.asarray(y)) * WORD) for y in range(4)] for x in range(4)
     ]
     for x, row in enumerate(weights):
         row[x] += WORD - sum(row)
-    table = Table.of(weights)
+    table = TableChannel.of(weights)
     functions = np.random.default_rng(1).normal(size=(2, 4))
     np.testing.assert_allclose(
         table.moments.coefficients(functions), honest.moments.coefficients(functions), rtol=1e-9
@@ -151,7 +158,7 @@ def test_more_reports_than_positions():
         rows = []
         for row in [[WORD - WORD // 4, WORD // 4], [WORD // 4, WORD - WORD // 4]]:
             rows.append([weight // 2 for weight in row for _ in (0, 1)])
-        return Table.of(rows)
+        return TableChannel.of(rows)
 
     made = mechanism_of("twice", twice, ANY_TWO)
     found = check_mechanism(made, sizes=(2,), epsilons=(2.0,))
@@ -160,7 +167,7 @@ def test_more_reports_than_positions():
 
 def test_a_survey_refuses_a_mechanism_from_elsewhere_that_breaks_its_metric():
     def blunt(size, epsilon):
-        return Response.for_epsilon(size, 3 * epsilon)
+        return RandomizedResponseChannel.for_epsilon(size, 3 * epsilon)
 
     with pytest.raises(
         InvalidSpecError, match="distinguishes 0 from 1 better than the metric allows"
@@ -172,7 +179,7 @@ def test_a_survey_refuses_a_mechanism_from_elsewhere_that_breaks_its_metric():
 
 @pytest.mark.parametrize("name", ["geometric", "matrix", "unary", ""])
 def test_a_mechanism_of_ones_own_has_a_name_of_its_own(name):
-    made = mechanism_of(name, Response.for_epsilon, ANY_TWO)
+    made = mechanism_of(name, RandomizedResponseChannel.for_epsilon, ANY_TWO)
     with pytest.raises(InvalidSpecError, match="needs a name of its own"):
         Survey.design({"v": Integer(0, 4, epsilon=1, mechanism=made, per=1)})
 
@@ -198,14 +205,16 @@ def test_a_device_refuses_a_report_beyond_its_field():
 
 def test_an_encoder_that_blurs_the_first_person_for_everybody():
     def sample(self, positions, randomness):
-        return Response.sample(self, np.full(len(positions), positions[0]), randomness)
+        return RandomizedResponseChannel.sample(
+            self, np.full(len(positions), positions[0]), randomness
+        )
 
     broken("sample", twin_with(sample=sample))
 
 
 def test_an_encoder_that_blurs_the_neighbour():
     def sample(self, positions, randomness):
-        return Response.sample(self, np.roll(positions, 1), randomness)
+        return RandomizedResponseChannel.sample(self, np.roll(positions, 1), randomness)
 
     broken("sample", twin_with(sample=sample))
 
@@ -213,7 +222,7 @@ def test_an_encoder_that_blurs_the_neighbour():
 def test_an_encoder_that_uses_its_coins_twice():
     def sample(self, positions, randomness):
         half = len(positions) // 2
-        first = Response.sample(self, np.zeros(half, dtype=int), randomness)
+        first = RandomizedResponseChannel.sample(self, np.zeros(half, dtype=int), randomness)
         moved = np.concatenate([first, first])
         return ((moved + positions) % self.size).astype(np.uint8)
 
@@ -225,7 +234,7 @@ def test_a_false_word_that_all_pairs_are_alike():
 
     def twin(size, epsilon):
         noise = geometric_distribution(size, epsilon / 4)
-        return Geometric(made(size, noise.zero, noise.digits, noise.block))
+        return GeometricChannel(made(size, noise.zero, noise.digits, noise.block))
 
     broken("loss within the metric", twin)
 
@@ -246,13 +255,13 @@ def test_nothing_checked_does_not_hold():
     ids=["last", "first", "inner"],
 )
 def test_reports_without_weight_are_never_drawn(weights):
-    table = Table.of(weights)
+    table = TableChannel.of(weights)
     drawn = table.sample(np.arange(2000) % 2, Randomness.seeded(1))
     assert {int(y) for y in drawn} == {y for y in range(3) if weights[0][y]}
 
 
 def test_a_table_that_tells_for_certain_is_not_certified():
-    table = Table.of([[WORD, 0], [0, WORD]])
+    table = TableChannel.of([[WORD, 0], [0, WORD]])
     (pair,) = prove(table, Uniform(Fraction(1)))
     assert not pair.holds
     assert pair.loss > 1000
@@ -288,7 +297,7 @@ def test_probabilities_below_zero():
 
 @quickly
 def test_probabilities_that_do_not_add_up_though_floats_say_the_same():
-    class Twin(Response):
+    class Twin(RandomizedResponseChannel):
         def probability(self, x, report):
             return super().probability(x, report) * (Fraction(999, 1000) if x == 1 else 1)
 
@@ -305,7 +314,7 @@ def test_the_chance_of_one_report_that_floats_say_otherwise(factor, off):
     """It is off by a share of what it is."""
 
     def log_likelihood(self, column):
-        found = Response.log_likelihood(self, column)
+        found = RandomizedResponseChannel.log_likelihood(self, column)
         with np.errstate(divide="ignore"):
             found[2, 1] += np.log(factor)
         return found
@@ -316,7 +325,7 @@ def test_the_chance_of_one_report_that_floats_say_otherwise(factor, off):
 
 @quickly
 def test_a_chance_of_what_cannot_be_sent():
-    class Twin(Table):
+    class Twin(TableChannel):
         def log_likelihood(self, column):
             found = super().log_likelihood(column)
             assert (found[2] == -np.inf).all()
@@ -349,7 +358,7 @@ def test_a_ratio_is_stated_to_one_part_in_2_to_the_40(units):
 
 @quickly
 def test_a_report_that_tells_for_certain_and_one_that_nobody_sends():
-    certain = wrong_with(lambda size, epsilon: Table.of(((WORD, 0), (0, WORD))), sizes=(2,))
+    certain = wrong_with(lambda size, epsilon: TableChannel.of(((WORD, 0), (0, WORD))), sizes=(2,))
     assert certain == {
         "loss within the metric": "a report of 0 or 1 can come from one of them only",
         # There are no random words.
@@ -357,13 +366,13 @@ def test_a_report_that_tells_for_certain_and_one_that_nobody_sends():
     }
     third = WORD // 3
     never = [[WORD - third, third, 0], [third, WORD - third, 0]]
-    assert not wrong_with(lambda size, epsilon: Table.of(never), sizes=(2,))
+    assert not wrong_with(lambda size, epsilon: TableChannel.of(never), sizes=(2,))
 
 
 @quickly
 def test_a_promise_that_is_broken_by_the_last_unit_is_told_in_enough_digits():
     def twin(size, epsilon):
-        return Response(RandomizedResponse(size, keep_for(size, epsilon) + 1))
+        return RandomizedResponseChannel(RandomizedResponse(size, keep_for(size, epsilon) + 1))
 
     told = wrong_with(twin)["loss within the metric"]
     ratio, allowed = (part.split()[-1] for part in told.split(", more than "))
@@ -422,19 +431,19 @@ def off(method, by):
     """The same method with something added to what it finds."""
 
     def changed(self, *given):
-        kind = ResponseMoments if method in OF_MOMENTS else Response
+        kind = ResponseMoments if method in OF_MOMENTS else RandomizedResponseChannel
         return getattr(kind, method)(self, *given) + by
 
     return {method: changed}
 
 
 def levels(self, coefficients):
-    found = Response.levels(self, coefficients)
+    found = RandomizedResponseChannel.levels(self, coefficients)
     return replace(found, table=found.table + 0.5)
 
 
 def later_totals(self, column, codes, count):
-    found = Response.totals(self, column, codes, count)
+    found = RandomizedResponseChannel.totals(self, column, codes, count)
     found[:, 1:] += 1
     return found
 
@@ -469,7 +478,7 @@ def test_pairs_may_be_told_apart_differently_if_nobody_says_that_they_are_alike(
 @quickly
 def test_a_report_that_only_one_of_two_can_send_among_others():
     rows = ((WORD // 2, WORD // 2, 0), (WORD // 2, WORD // 4, WORD // 4))
-    wrong = wrong_with(lambda size, epsilon: Table.of(rows), sizes=(2,))
+    wrong = wrong_with(lambda size, epsilon: TableChannel.of(rows), sizes=(2,))
     assert wrong["loss within the metric"] == "a report of 0 or 1 can come from one of them only"
 
 
@@ -554,7 +563,7 @@ def test_a_check_that_breaks_off_is_a_failure(error):
 
 def test_reports_that_nobody_can_send():
     def sample(self, positions, randomness):
-        column = Response.sample(self, positions, randomness)
+        column = RandomizedResponseChannel.sample(self, positions, randomness)
         column[np.flatnonzero(positions == 1)[:1]] = 3
         return column
 
@@ -578,13 +587,13 @@ def test_reports_that_nobody_can_send():
 def test_a_report_without_weight_is_not_sent_even_once():
     third = WORD // 3
 
-    class Twin(Table):
+    class Twin(TableChannel):
         def sample(self, positions, randomness):
-            column = Table.sample(self, positions, randomness)
+            column = TableChannel.sample(self, positions, randomness)
             column[np.flatnonzero(positions == 1)[:2]] = 2
             return column
 
-    honest = Table.of([[WORD - third, third, 0], [third, WORD - third, 0]])
+    honest = TableChannel.of([[WORD - third, third, 0], [third, WORD - third, 0]])
     wrong = wrong_with(lambda size, epsilon: Twin(honest.distribution), sizes=(2,))
     assert wrong == {"sample": "position 1 sent report 2 2 times of 10,000, expected are 0"}
 
@@ -627,7 +636,7 @@ def with_reports(count):
     def many(size, epsilon):
         row = [WORD // count] * count
         row[0] += WORD - sum(row)
-        return Table.of([row, [row[-1] + row[0] // 4, *row[1:-1], row[0] - row[0] // 4]])
+        return TableChannel.of([row, [row[-1] + row[0] // 4, *row[1:-1], row[0] - row[0] // 4]])
 
     return check_mechanism(mechanism_of("many", many, ANY_TWO), sizes=(2,), epsilons=(1.0,))
 

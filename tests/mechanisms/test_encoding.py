@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 
 from metricldp import Categorical, Continuous, Integer, Randomness, Survey, Weight
 from metricldp.basics.errors import InvalidValueError
-from metricldp.mechanisms import Geometric, Response, Threshold, ThresholdPaper
+from metricldp.mechanisms import (
+    GeometricChannel,
+    RandomizedResponseChannel,
+    ThresholdChannel,
+    ThresholdPaperChannel,
+)
 from metricldp.mechanisms import sampling as randomness
 from metricldp.mechanisms import sampling_kernels as kernels
 from metricldp.mechanisms.sampling import bernoulli
@@ -96,8 +101,13 @@ def test_rows_of_bits(data, n, size, seed):
 )
 def test_reports_of_every_channel(epsilon, size, n, seed):
     positions = np.random.default_rng(seed).integers(0, size, n)
-    for kind in (Threshold, ThresholdPaper, Geometric, Response):
-        if kind is Response and epsilon == "0.0001":
+    for kind in (
+        ThresholdChannel,
+        ThresholdPaperChannel,
+        GeometricChannel,
+        RandomizedResponseChannel,
+    ):
+        if kind is RandomizedResponseChannel and epsilon == "0.0001":
             continue
         channel = kind.for_epsilon(size, Fraction(epsilon))
         with pytest.MonkeyPatch.context() as patch:
@@ -111,7 +121,7 @@ def test_reports_of_every_channel(epsilon, size, n, seed):
 @given(seed=SEEDS, size=st.sampled_from([2, 7, 200]), n=st.sampled_from([1, 64, 200]))
 def test_noise_of_many_rounds_is_cut_at_the_domain(seed, size, n):
     """With a block that nearly always grows, every draw of a coin ends beyond the domain."""
-    channel = Geometric(core.Geometric(size, zero=1, digits=(1,), block=WORD - 1))
+    channel = GeometricChannel(core.Geometric(size, zero=1, digits=(1,), block=WORD - 1))
     positions = np.random.default_rng(seed).integers(0, size, n)
     one, other = drawn_both_ways(lambda source: channel.sample(positions, source), seed)
     assert (one == other).all()
@@ -234,7 +244,7 @@ def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
     def broken(self, positions, source):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(Threshold, "sample", broken)
+    monkeypatch.setattr(ThresholdChannel, "sample", broken)
     with pytest.raises(MemoryError, match="no room"):
         a_survey().randomize(some_people(50))
 

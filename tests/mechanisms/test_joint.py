@@ -9,7 +9,7 @@ import pytest
 
 from metricldp import Integer, InvalidSpecError, QueryError, Randomness, Survey, SurveySpec
 from metricldp.lab.peers.distribution import Baseline
-from metricldp.mechanisms import Response, joint
+from metricldp.mechanisms import RandomizedResponseChannel, joint
 from metricldp.mechanisms.base import Mechanism
 from metricldp.mechanisms.fields import Number
 from metricldp.mechanisms.joint import JointChannel, Term, constant, kinds, summed
@@ -31,7 +31,7 @@ class Apart(Baseline, JointChannel):
     """
 
     sizes: tuple[int, ...]
-    channels: tuple[Response, ...]
+    channels: tuple[RandomizedResponseChannel, ...]
 
     mechanism = "apart"
 
@@ -98,7 +98,7 @@ class Alone(Mechanism):
     def distribution(self, problem, effort, progress):
         halves = [line.step for line in self.proved_metric(problem.metric, None).metrics]
         pairs = zip(problem.sizes, halves, strict=True)
-        channels = tuple(Response.for_epsilon(size, half) for size, half in pairs)
+        channels = tuple(RandomizedResponseChannel.for_epsilon(size, half) for size, half in pairs)
         return Apart(problem.sizes, channels).distribution
 
     def proved_metric(self, metric, distribution):
@@ -107,7 +107,9 @@ class Alone(Mechanism):
         return ProductMetric(halves, metric.sizes)
 
 
-CHANNEL = Apart(SIZES, tuple(Response.for_epsilon(size, Fraction(1)) for size in SIZES))
+CHANNEL = Apart(
+    SIZES, tuple(RandomizedResponseChannel.for_epsilon(size, Fraction(1)) for size in SIZES)
+)
 PEOPLE = list(itertools.product(*map(range, SIZES)))
 
 

@@ -13,7 +13,13 @@ from checks import check_sampler, designed_channel, enumerated_ratio, exact_law
 from metricldp import Categorical, Integer, InvalidSpecError, Matrix, QueryError, Survey
 from metricldp.answers.queries import parse
 from metricldp.basics.errors import CertificateError
-from metricldp.mechanisms import Geometric, MatrixChannel, Threshold, moments, strategies
+from metricldp.mechanisms import (
+    GeometricChannel,
+    MatrixChannel,
+    ThresholdChannel,
+    moments,
+    strategies,
+)
 from metricldp.mechanisms import matrix as plans
 from metricldp.mechanisms import matrix_channel as matrix
 from metricldp.mechanisms.exact_probability import noise_tail
@@ -109,8 +115,8 @@ class _Quieter(MatrixChannel):
 
     @cached_property
     def noises(self):
-        first, second = (Geometric(row.noise) for row in self.distribution.rows)
-        return Geometric(replace(second.distribution, size=first.size)), second
+        first, second = (GeometricChannel(row.noise) for row in self.distribution.rows)
+        return GeometricChannel(replace(second.distribution, size=first.size)), second
 
 
 def test_a_wide_window_is_the_literal_mechanism():
@@ -132,7 +138,10 @@ def test_no_window_at_all_is_threshold_bits_with_half_the_variance():
     """A row of zeros and ones, clipped to them, is one bit of randomized response."""
     epsilon = Fraction(7, 10)
     narrow = Matrix(strategy="prefix", reach=0)
-    channel, bits = designed_channel(narrow, 4, Line(epsilon)), Threshold.for_epsilon(4, epsilon)
+    channel, bits = (
+        designed_channel(narrow, 4, Line(epsilon)),
+        ThresholdChannel.for_epsilon(4, epsilon),
+    )
     assert channel.bits == bits.bits == 3
     for x in range(4):
         law, other = exact_law(channel, x), exact_law(bits, x)

@@ -20,10 +20,10 @@ from metricldp import (
 )
 from metricldp.mechanisms import memoised_channel as memoised
 from metricldp.mechanisms.conformance import check_mechanism
-from metricldp.mechanisms.geometric import Geometric
+from metricldp.mechanisms.geometric import GeometricChannel
 from metricldp.mechanisms.memoised import SPARE, MemoisedResponse
-from metricldp.mechanisms.memoised_channel import Lazy, Memoised
-from metricldp.mechanisms.randomized_response import Response
+from metricldp.mechanisms.memoised_channel import LazyGeometricChannel, MemoisedChannel
+from metricldp.mechanisms.randomized_response import RandomizedResponseChannel
 from metricldp.metrics import Line, Uniform
 from metricldp.survey.certify import certify
 from metricldp_core import distributions as core
@@ -55,8 +55,14 @@ def test_every_first_blur_conforms(first, metric):
 def tiny():
     third = Fraction(1, 3)
     return [
-        Memoised(Geometric.for_epsilon(4, Fraction(1)), Lazy.between(4, Fraction(1), third)),
-        Memoised(Response.for_epsilon(3, Fraction(1)), Response.for_epsilon(3, third)),
+        MemoisedChannel(
+            GeometricChannel.for_epsilon(4, Fraction(1)),
+            LazyGeometricChannel.between(4, Fraction(1), third),
+        ),
+        MemoisedChannel(
+            RandomizedResponseChannel.for_epsilon(3, Fraction(1)),
+            RandomizedResponseChannel.for_epsilon(3, third),
+        ),
         designed_channel(MemoisedResponse("tight-constraints", 0.5), 4, Line(Fraction(1))),
     ]
 
@@ -118,13 +124,15 @@ def test_bounds_on_long_lines_are_above_the_exact_ratio(monkeypatch):
 def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
     """Both together are geometric noise with the smaller epsilon, so nothing is lost by memory."""
     channel = designed_channel(MemoisedResponse("geometric", after), size, Line(decimal_of(before)))
-    wanted = Geometric.for_epsilon(size, decimal_of(after) * (1 - SPARE))
+    wanted = GeometricChannel.for_epsilon(size, decimal_of(after) * (1 - SPARE))
     probabilities = wanted.moments.probabilities
     assert pytest.approx(probabilities, rel=1e-12) == channel.moments.probabilities
     assert channel.moments.coefficients(np.eye(size)) == pytest.approx(
         wanted.moments.coefficients(np.eye(size)), rel=1e-6, abs=1e-6
     )
-    both = Memoised(Geometric.for_epsilon(size, decimal_of(before)), wanted)  # noise on noise
+    both = MemoisedChannel(
+        GeometricChannel.for_epsilon(size, decimal_of(before)), wanted
+    )  # noise on noise
     middle = (np.arange(size) < size // 2).astype(float)[None]
     if size > 2:
         assert (
@@ -134,18 +142,24 @@ def test_lazy_noise_makes_wide_noise_of_narrow(size, before, after):
 
 
 def test_a_second_blur_that_treats_pairs_differently_is_looked_at_pair_by_pair():
-    mixed = Memoised(Response.for_epsilon(4, Fraction(2)), Geometric.for_epsilon(4, Fraction(1, 2)))
+    mixed = MemoisedChannel(
+        RandomizedResponseChannel.for_epsilon(4, Fraction(2)),
+        GeometricChannel.for_epsilon(4, Fraction(1, 2)),
+    )
     assert mixed.report_invariance == "none"
     laws = [exact_law(mixed, x) for x in range(4)]
     for x, other in product(range(4), repeat=2):
         assert mixed.report_ratio(x, other) == enumerated_ratio(laws[x], laws[other])
-    alike = Memoised(Response.for_epsilon(4, Fraction(2)), Response.for_epsilon(4, Fraction(1)))
+    alike = MemoisedChannel(
+        RandomizedResponseChannel.for_epsilon(4, Fraction(2)),
+        RandomizedResponseChannel.for_epsilon(4, Fraction(1)),
+    )
     assert alike.report_invariance == "all" and alike.report_ratio(2, 2) == 1
 
 
 @pytest.mark.parametrize("size", [2, 5])
 def test_lazy_noise_of_many_has_that_law_too(size):
-    check_sampler(Lazy.between(size, Fraction(2), Fraction(1, 2)), n=50_000)
+    check_sampler(LazyGeometricChannel.between(size, Fraction(2), Fraction(1, 2)), n=50_000)
 
 
 # Surveys -----------------------------------------------------------------------------------------
@@ -187,7 +201,7 @@ def test_a_certificate_refuses_integers_that_tell_more(which):
     channel = survey.channels["x"]
     blur = getattr(channel, which)
     keep = blur.distribution.keep + (1 << 44)
-    loose = replace(channel, **{which: Response(core.RandomizedResponse(3, keep))})
+    loose = replace(channel, **{which: RandomizedResponseChannel(core.RandomizedResponse(3, keep))})
     survey.channels = {"x": loose}
     survey.__dict__.pop("client_manifest")
     proof = certify(survey).proofs[0]
@@ -201,7 +215,7 @@ def test_certificate_of_one_report_examines_all_pairs():
     survey = Survey.design({"x": Integer(0, 6, epsilon=1, mechanism=again(each=0.5), per=1)})
     channel = survey.channels["x"]
     lazy = channel.second.distribution
-    second = Lazy(replace(lazy, keep=lazy.keep + (1 << 60)))
+    second = LazyGeometricChannel(replace(lazy, keep=lazy.keep + (1 << 60)))
     survey.channels = {"x": replace(channel, second=second)}
     ratios = [survey.channels["x"].report_ratio(x, x + 1) for x in range(6)]
     assert ratios[0] < max(ratios) == certify(survey).proofs[0].one_report.ratio

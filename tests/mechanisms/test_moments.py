@@ -7,39 +7,39 @@ import pytest
 
 from metricldp.basics.errors import QueryError
 from metricldp.mechanisms import (
-    Geometric,
+    GeometricChannel,
     MatrixChannel,
-    Response,
-    Threshold,
-    ThresholdDummy,
-    ThresholdPaper,
+    RandomizedResponseChannel,
+    ThresholdChannel,
+    ThresholdDummyChannel,
+    ThresholdPaperChannel,
     UnaryChannel,
     moments,
 )
 from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.moments import Independent, OneHotMatrix
-from metricldp.mechanisms.table import Table
-from metricldp_core.distributions import Threshold as ThresholdBits
+from metricldp.mechanisms.table import TableChannel
+from metricldp_core.distributions import ThresholdChannel as ThresholdBits
 from metricldp_core.exact import WORD
 
 ONE = Fraction(1)
-UNEQUAL = Threshold(ThresholdBits(6, tuple(WORD // k for k in (3, 5, 4, 9, 3))))
+UNEQUAL = ThresholdChannel(ThresholdBits(6, tuple(WORD // k for k in (3, 5, 4, 9, 3))))
 ONE_HOT = [
-    Geometric.for_epsilon(12, Fraction(1, 3)),
-    Response.for_epsilon(12, ONE),
+    GeometricChannel.for_epsilon(12, Fraction(1, 3)),
+    RandomizedResponseChannel.for_epsilon(12, ONE),
     AdditiveChannel.of((4,), (6,), ((0, 0, 1, 3, 2, 1), (2, 1, 1, 0, 1, 1)), Fraction(1, 2)),
 ]
 BITS = [
-    Threshold.for_epsilon(12, ONE),
+    ThresholdChannel.for_epsilon(12, ONE),
     UNEQUAL,
     UnaryChannel.for_losses([(1.0, 0.3), (0.4, 0.2), (2.0, 0.1), (0.5, 0.5)]),
 ]
 LISTED = {
-    "threshold": Threshold.for_epsilon(4, ONE),
-    "unequal": Threshold(ThresholdBits(4, tuple(WORD // k for k in (3, 5, 4)))),
-    "geometric": Geometric.for_epsilon(5, ONE),
-    "randomized-response": Response.for_epsilon(5, ONE),
-    "more reports": Table.of(
+    "threshold": ThresholdChannel.for_epsilon(4, ONE),
+    "unequal": ThresholdChannel(ThresholdBits(4, tuple(WORD // k for k in (3, 5, 4)))),
+    "geometric": GeometricChannel.for_epsilon(5, ONE),
+    "randomized-response": RandomizedResponseChannel.for_epsilon(5, ONE),
+    "more reports": TableChannel.of(
         [[WORD // 2, WORD // 4, WORD // 4], [WORD // 8, WORD // 4, 5 * (WORD // 8)]]
     ),
     "matrix": MatrixChannel.of(np.tri(4, dtype=int)[:-1], [ONE] * 3, 2),
@@ -129,7 +129,7 @@ def test_positions_that_no_report_distinguishes_are_named():
 
 def test_generic_estimator_of_many_values_keeps_its_digits():
     """Normal equations lose up to five digits at 1,000 values; here 300, small epsilon."""
-    geometric = Geometric.for_epsilon(300, Fraction(1, 50)).moments
+    geometric = GeometricChannel.for_epsilon(300, Fraction(1, 50)).moments
     rows = np.tri(300)[[20, 150, 290]]
     padded = np.concatenate([geometric.probabilities / 2] * 2, axis=1)
     exact = geometric.coefficients(rows)
@@ -137,7 +137,16 @@ def test_generic_estimator_of_many_values_keeps_its_digits():
     np.testing.assert_allclose(found, np.tile(exact, 2), atol=1e-9 * np.abs(exact).max())
 
 
-@pytest.mark.parametrize("kind", [Threshold, ThresholdPaper, ThresholdDummy, Geometric, Response])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ThresholdChannel,
+        ThresholdPaperChannel,
+        ThresholdDummyChannel,
+        GeometricChannel,
+        RandomizedResponseChannel,
+    ],
+)
 def test_mean_range_variance_is_the_mean_over_all_ranges(kind, monkeypatch):
     channel = kind.for_epsilon(9, ONE)
     ranges = np.array([[a <= x < b for x in range(9)] for b in range(10) for a in range(b)]) * 1.0
@@ -150,7 +159,7 @@ def test_mean_range_variance_is_the_mean_over_all_ranges(kind, monkeypatch):
 
 
 def test_mean_square_is_a_mean_under_the_prior():
-    channel, prior = Geometric.for_epsilon(5, ONE), np.array([0.5, 0.2, 0.1, 0.1, 0.1])
+    channel, prior = GeometricChannel.for_epsilon(5, ONE), np.array([0.5, 0.2, 0.1, 0.1, 0.1])
     rows = functions_of(5)
     expected = (channel.moments.second_moment(rows) @ prior).sum()
     assert channel.moments.mean_square(rows.T @ rows, prior) == pytest.approx(expected)
@@ -159,7 +168,11 @@ def test_mean_square_is_a_mean_under_the_prior():
 def test_the_paper_extends_functions_and_reads_its_noisy_last_bit():
     """Section 4: the factors kappa^2 and (kappa^2 - 1)/2 + 1 for an attribute left out."""
     square = ((np.e + 1) / (np.e - 1)) ** 2
-    expected = {Threshold: 1.0, ThresholdPaper: square, ThresholdDummy: (square - 1) / 2 + 1}
+    expected = {
+        ThresholdChannel: 1.0,
+        ThresholdPaperChannel: square,
+        ThresholdDummyChannel: (square - 1) / 2 + 1,
+    }
     for kind, second in expected.items():
         found = kind.for_epsilon(7, ONE).moments
         np.testing.assert_allclose(found.second_moment(np.ones(7)), second, rtol=1e-9)

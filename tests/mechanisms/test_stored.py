@@ -10,31 +10,36 @@ import pytest
 from checks import extremal_table
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.mechanisms import (
-    Geometric,
+    GeometricChannel,
     MatrixChannel,
-    Response,
-    Threshold,
-    ThresholdDummy,
-    ThresholdPaper,
+    RandomizedResponseChannel,
+    ThresholdChannel,
+    ThresholdDummyChannel,
+    ThresholdPaperChannel,
     UnaryChannel,
 )
 from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.channels import channel_of
-from metricldp.mechanisms.memoised_channel import Lazy, Memoised
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.memoised_channel import LazyGeometricChannel, MemoisedChannel
+from metricldp.mechanisms.table import TableChannel
 from metricldp_core.distributions import LazyGeometric
 from metricldp_core.exact import WORD
 
 HALF, ONE = Fraction(1, 2), Fraction(1)
 PATTERN = (0, 0, 1, 3, 2, 1)
 CHANNELS = [
-    *(kind.for_epsilon(5, ONE) for kind in (Threshold, ThresholdPaper, ThresholdDummy)),
-    Response.for_epsilon(5, ONE),
+    *(
+        kind.for_epsilon(5, ONE)
+        for kind in (ThresholdChannel, ThresholdPaperChannel, ThresholdDummyChannel)
+    ),
+    RandomizedResponseChannel.for_epsilon(5, ONE),
     UnaryChannel.for_losses([(1.0, 0.3), (0.4, 0.2)]),
-    Lazy.between(5, ONE, HALF),
-    Memoised(Geometric.for_epsilon(5, ONE), Lazy.between(5, ONE, HALF)),
+    LazyGeometricChannel.between(5, ONE, HALF),
+    MemoisedChannel(
+        GeometricChannel.for_epsilon(5, ONE), LazyGeometricChannel.between(5, ONE, HALF)
+    ),
     MatrixChannel.of(np.tri(4, dtype=int)[:-1], [ONE] * 3, 2),
-    Table.of([[WORD // 2, WORD // 2], [WORD // 4, WORD - WORD // 4]]),
+    TableChannel.of([[WORD // 2, WORD // 2], [WORD // 4, WORD - WORD // 4]]),
     extremal_table(((0, 1), (1, 0)), (WORD >> 2, WORD >> 3), HALF),
     AdditiveChannel.of((4,), (6,), (PATTERN,), HALF),
     AdditiveChannel.of((2, 2), (2, 3), (PATTERN,), HALF),
@@ -54,14 +59,14 @@ def test_channel_of_its_output_distribution_is_the_same(channel):
 @pytest.mark.parametrize("epsilon", ["1e-9", "0.001", "0.3", "2", "30", "64"])
 def test_epsilon_of_geometric_noise_follows_from_its_integers(epsilon):
     """Beyond about 44 the probability of a whole block is one unit."""
-    channel = Geometric.for_epsilon(9, Fraction(epsilon))
+    channel = GeometricChannel.for_epsilon(9, Fraction(epsilon))
     found = channel_of(channel.distribution).epsilon
     assert found == pytest.approx(min(float(epsilon), math.log(WORD)), rel=1e-8)
 
 
 @pytest.mark.parametrize("part", ["zero", "digits", "block"])
 def test_noise_that_is_not_geometric_is_rejected(part):
-    noise = Geometric.for_epsilon(9, Fraction(1, 4)).distribution
+    noise = GeometricChannel.for_epsilon(9, Fraction(1, 4)).distribution
     number = getattr(noise, part)
     more = (number[0] + (WORD >> 12), *number[1:]) if part == "digits" else number + (WORD >> 12)
     broken = replace(noise, **{part: more})
@@ -79,7 +84,7 @@ def test_levels_that_are_a_small_part_of_all_words_are_rejected():
 
 @pytest.mark.parametrize("flip", [0, WORD // 2, WORD])
 def test_threshold_bits_without_noise_or_without_information_are_rejected(flip):
-    stored = Threshold.for_epsilon(4, ONE).distribution
+    stored = ThresholdChannel.for_epsilon(4, ONE).distribution
     with pytest.raises(InvalidSpecError, match="between 0 and 1/2"):
         channel_of(replace(stored, flips=(*stored.flips[:-1], flip)))
     unequal = replace(stored, flips=(*stored.flips[:-1], WORD // 3))

@@ -9,7 +9,7 @@ import pytest
 from checks import extremal_table
 from metricldp.basics.errors import CertificateError
 from metricldp.mechanisms.levels import fall_of
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.table import TableChannel
 from metricldp_core.exact import WORD
 from metricldp_core.levels import levels
 
@@ -37,7 +37,7 @@ class Given:
 @pytest.mark.parametrize("x", range(3))
 def test_a_report_is_drawn_to_the_last_unit(x):
     """Report y from as many of all 2^64 words as it has weight: looked at around every border."""
-    table = Table.of(ROWS)
+    table = TableChannel.of(ROWS)
     ends = list(itertools.accumulate(ROWS[x]))
     near = {min(max(end + off, 0), WORD - 1) for end in (0, *ends) for off in (-2, -1, 0, 1, 2)}
     words = sorted(near)
@@ -47,7 +47,7 @@ def test_a_report_is_drawn_to_the_last_unit(x):
 
 
 def test_everybody_is_drawn_by_their_own_row():
-    table = Table.of([[WORD, 0, 0], [0, WORD, 0], [0, 0, WORD]])
+    table = TableChannel.of([[WORD, 0, 0], [0, WORD, 0], [0, 0, WORD]])
     positions = np.array([2, 0, 1, 1, 2])
     assert table.sample(positions, Given([0, 1, WORD - 1, 5, 7])).tolist() == [2, 0, 1, 1, 2]
 
@@ -67,7 +67,7 @@ def test_everybody_is_drawn_by_their_own_row():
 )
 def test_a_row_that_is_no_law_is_refused(rows, needle):
     with pytest.raises(CertificateError, match=needle):
-        Table.of(rows)
+        TableChannel.of(rows)
 
 
 def test_whole_numbers_decide_where_floats_see_no_difference():
@@ -76,7 +76,7 @@ def test_whole_numbers_decide_where_floats_see_no_difference():
         low = [EIGHTH // 2] * 3
         high = [EIGHTH + (y == larger) for y in range(3)]
         rows = [[*row, WORD - sum(row)] for row in (low, high)]
-        assert Table.of(rows).distribution.ratio(0, 1) == Fraction(EIGHTH + 1, EIGHTH // 2)
+        assert TableChannel.of(rows).distribution.ratio(0, 1) == Fraction(EIGHTH + 1, EIGHTH // 2)
 
 
 def test_every_weight_of_a_mixture_is_a_level_and_the_last_is_what_is_left():

@@ -42,17 +42,17 @@ from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 from metricldp.lab.peers.waves import SquareWave
 from metricldp.mechanisms import (
     BitChannel,
-    Geometric,
+    GeometricChannel,
     MatrixChannel,
-    Response,
-    Threshold,
-    ThresholdDummy,
-    ThresholdPaper,
+    RandomizedResponseChannel,
+    ThresholdChannel,
+    ThresholdDummyChannel,
+    ThresholdPaperChannel,
     UnaryChannel,
 )
 from metricldp.mechanisms.registry import build
 from metricldp.mechanisms.sampling import FRACTION_BITS
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.table import TableChannel
 from metricldp.metrics import Line, Uniform
 from metricldp.reports import bytes as pack
 from metricldp.reports import columns as people
@@ -70,7 +70,7 @@ from vectors import report_of
 
 def law_on_device(channel, x):
     """P(report | x) of draws, keyed like `exact_law`."""
-    word = 2 if isinstance(channel, Geometric | MatrixChannel) else 4
+    word = 2 if isinstance(channel, GeometricChannel | MatrixChannel) else 4
     law, open_mass = law_of(
         lambda words: as_key(channel, channel.distribution.draw(x, words)), word=word
     )
@@ -96,12 +96,12 @@ NOISES = [
 ]
 
 
-def threshold(size, flip, kind=Threshold):
+def threshold(size, flip, kind=ThresholdChannel):
     return kind(core.Threshold(size, (flip,) * (size - 1 + kind.extra_bits)))
 
 
 def response(size, keep):
-    return Response(core.RandomizedResponse(size, keep))
+    return RandomizedResponseChannel(core.RandomizedResponse(size, keep))
 
 
 def rows_of(kind, *rows):
@@ -115,14 +115,14 @@ def noise(which, size):
 
 COARSE = {
     "threshold": [threshold(2, 11 << 60), threshold(3, 5 << 60)],
-    "threshold-paper": [threshold(size, 5 << 60, ThresholdPaper) for size in (2, 3)],
-    "threshold-dummy": [threshold(size, 3 << 61, ThresholdDummy) for size in (2, 3)],
+    "threshold-paper": [threshold(size, 5 << 60, ThresholdPaperChannel) for size in (2, 3)],
+    "threshold-dummy": [threshold(size, 3 << 61, ThresholdDummyChannel) for size in (2, 3)],
     "randomized-response": [response(2, 11 << 60), response(5, 11 << 60)],
     "unary": [
         UnaryChannel.of((11 << 60, 3 << 62), (5 << 60, 1 << 62)),
         UnaryChannel.of((7 << 60,) * 2, (3 << 61, 1 << 60)),
     ],
-    "geometric": [Geometric(noise(which, size)) for which in range(3) for size in (2, 3, 4)],
+    "geometric": [GeometricChannel(noise(which, size)) for which in range(3) for size in (2, 3, 4)],
     "matrix": [
         rows_of(MatrixChannel, ((1, 0), -1, NOISES[0])),
         rows_of(MatrixChannel, ((1, 0), 0, noise(2, 2)), ((0, 2), 0, noise(0, 3))),
@@ -142,7 +142,7 @@ COARSE = {
     "hierarchy-2-unary": [UnaryHierarchy(2, 3 << 60, 2), UnaryHierarchy(3, 1 << 62, 2)],
     "haar": [Haar(2, 11 << 60), Haar(3, 11 << 60)],
     "square-wave": [SquareWave.of([[7 << 60] * 2 + [2 << 60], [2 << 60] + [7 << 60] * 2])],
-    "condensed": [Table.of([[11 << 60, 5 << 60], [3 << 60, 13 << 60]])],
+    "condensed": [TableChannel.of([[11 << 60, 5 << 60], [3 << 60, 13 << 60]])],
     "prefix": [rows_of(Prefix, ((1, 0), -1, NOISES[0]))],
 }
 """Channels whose integers have four binary digits, of geometric noise two: these decide."""
@@ -237,13 +237,13 @@ WRONG = [
     (word_reused, threshold(3, 5 << 60)),
     (last_bit_as_it_is, threshold(3, 5 << 60)),
     (moves_nowhere, response(3, 11 << 60)),
-    (sign_of_digit, Geometric(NOISES[0])),
+    (sign_of_digit, GeometricChannel(NOISES[0])),
 ]
 
 
 @pytest.mark.parametrize(("draw", "channel"), WRONG, ids=lambda one: getattr(one, "__name__", ""))
 def test_wrong_sampler_is_noticed_by_enumeration(draw, channel):
-    word = 2 if isinstance(channel, Geometric) else 4
+    word = 2 if isinstance(channel, GeometricChannel) else 4
     law, _ = law_of(lambda words: as_key(channel, draw(1, words)), word=word)
     assert law != possible(exact_law(channel, 1))
 

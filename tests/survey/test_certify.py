@@ -9,8 +9,8 @@ from types import MappingProxyType, SimpleNamespace
 import pytest
 
 from metricldp import Categorical, Continuous, Integer, Lp, Survey, SurveySpec, Weight
-from metricldp.mechanisms import Geometric, Response
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms import GeometricChannel, RandomizedResponseChannel
+from metricldp.mechanisms.table import TableChannel
 from metricldp.metrics import Line
 from metricldp.survey.certify import Certificate, Proof, _baseline_proof, certify
 from metricldp_core import verify
@@ -64,7 +64,9 @@ def test_channel_that_exceeds_the_metric_is_not_certified():
         survey = Survey.design(
             {"v": Categorical(list("abcd"), epsilon=1, mechanism="randomized-response")}
         )
-        certificate = with_channel(survey, Response.for_epsilon(4, epsilon)).certify()
+        certificate = with_channel(
+            survey, RandomizedResponseChannel.for_epsilon(4, epsilon)
+        ).certify()
         assert certificate.holds is holds
         (entry,) = certificate.to_dict()["attributes"]
         assert (entry["holds"], entry["allowed"]) == (holds, 1)
@@ -80,14 +82,14 @@ def test_values_rounded_at_random_need_more_than_their_distance():
         )
         survey = Survey.design({"v": points})
         epsilon = exp_bounds(Fraction(1))[1] if below is None else below
-        channel = Geometric.for_epsilon(10, Fraction(math.log(epsilon)))
+        channel = GeometricChannel.for_epsilon(10, Fraction(math.log(epsilon)))
         return with_channel(survey, channel).certify().holds
 
     assert certified(2 - 1e-9)
     assert not certified(2 + 1e-9)
     assert not certified(None)  # e: the metric itself
     whole = Survey.design({"v": Integer(0, 9, epsilon=1, per=1, mechanism="geometric")})
-    assert with_channel(whole, Geometric.for_epsilon(10, Fraction(1))).certify().holds
+    assert with_channel(whole, GeometricChannel.for_epsilon(10, Fraction(1))).certify().holds
 
 
 @pytest.mark.parametrize("p", [1, 2, math.inf])
@@ -96,7 +98,7 @@ def test_distances_need_the_share_of_their_norm(p):
     survey = Survey.design(SurveySpec(attributes, metric=Lp(p)))
     assert survey.certify().holds
     assert survey.certify().norm == p
-    wide = with_channel(survey, Geometric.for_epsilon(6, Fraction(1)))
+    wide = with_channel(survey, GeometricChannel.for_epsilon(6, Fraction(1)))
     assert wide.certify().holds is (p == 1)
     # The metric of the manifest with it; then the pairs hold, and the norm does not.
     survey = Survey.design(SurveySpec(attributes, metric=Lp(p)))
@@ -153,7 +155,7 @@ def test_pairs_of_a_baseline_are_compared_with_what_the_attributes_imply():
 def test_certain_values_are_a_pair_like_any_other():
     half, quarter = WORD >> 1, WORD >> 2
     survey = Survey.design({"v": Integer(0, 2, epsilon=1, per=1, mechanism="geometric")})
-    channel = Table.of([[half, half, 0], [half, quarter, quarter], [half, half, 0]])
+    channel = TableChannel.of([[half, half, 0], [half, quarter, quarter], [half, half, 0]])
     (proof,) = with_channel(survey, channel).certify().proofs
     assert [(p.x, p.other, p.holds) for p in proof.core.pairs] == [(0, 1, False), (1, 2, False)]
     assert all(1000 < pair.loss < math.inf for pair in proof.core.pairs)

@@ -32,7 +32,7 @@ from metricldp.basics.numbers import is_number
 from metricldp.basics.text import counted, guess, listed, shown
 from metricldp.estimate.table import EstimateTable, Grouping
 from metricldp.mechanisms import Floats
-from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.memoised_channel import MemoisedChannel
 from metricldp.store.readings import attribute_of, involved, read
 from metricldp.survey.agreement import Agreement
 
@@ -234,7 +234,7 @@ def remembered(survey: Agreement, names: set[str]) -> list[str]:
     """Those of some attributes whose first blur a device keeps and sends again."""
     found = involved(survey, names)
     channels = {name: survey.channels[name] for name in found if name in survey.channels}
-    return [name for name, channel in channels.items() if isinstance(channel, Memoised)]
+    return [name for name, channel in channels.items() if isinstance(channel, MemoisedChannel)]
 
 
 class WaveAnswers(EstimateTable):

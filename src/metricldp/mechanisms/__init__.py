@@ -13,11 +13,15 @@ from metricldp.mechanisms.channel import (
     NumberChannel,
 )
 from metricldp.mechanisms.fields import Bits, Clear, Column, Field, Number, Struct
-from metricldp.mechanisms.geometric import Geometric
+from metricldp.mechanisms.geometric import GeometricChannel
 from metricldp.mechanisms.matrix_channel import MatrixChannel
 from metricldp.mechanisms.moments import Floats, Independent, Moments, OneHot
-from metricldp.mechanisms.randomized_response import Response, keep_for
-from metricldp.mechanisms.threshold import Threshold, ThresholdDummy, ThresholdPaper
+from metricldp.mechanisms.randomized_response import RandomizedResponseChannel, keep_for
+from metricldp.mechanisms.threshold import (
+    ThresholdChannel,
+    ThresholdDummyChannel,
+    ThresholdPaperChannel,
+)
 from metricldp.mechanisms.unary_channel import UnaryChannel
 
 __all__ = [
@@ -30,7 +34,7 @@ __all__ = [
     "CoreChannel",
     "Field",
     "Floats",
-    "Geometric",
+    "GeometricChannel",
     "Independent",
     "IntegerChannel",
     "Integers",
@@ -40,11 +44,11 @@ __all__ = [
     "Number",
     "NumberChannel",
     "OneHot",
-    "Response",
+    "RandomizedResponseChannel",
     "Struct",
-    "Threshold",
-    "ThresholdDummy",
-    "ThresholdPaper",
+    "ThresholdChannel",
+    "ThresholdDummyChannel",
+    "ThresholdPaperChannel",
     "UnaryChannel",
     "keep_for",
 ]

@@ -22,7 +22,7 @@ from metricldp.attributes.base import SMALLEST_STEP
 from metricldp.attributes.continuous import AutoBins, Continuous
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.basics.optional import lazy
-from metricldp.mechanisms import LARGEST_EPSILON, Geometric, Threshold
+from metricldp.mechanisms import LARGEST_EPSILON, GeometricChannel, ThresholdChannel
 from metricldp_core.exact import decimal_of
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ _MOST_BINS = 4096
 _ROUND_MANTISSAS = (Fraction(1), Fraction(2), Fraction(5, 2), Fraction(5))
 _FOR_ROUND_WIDTHS = 1.25
 """Round widths may cost this factor of the smallest squared error."""
-_CHANNELS: dict[str, tuple[type[Geometric] | type[Threshold], ...]] = {
-    "threshold": (Threshold,),
-    "geometric": (Geometric,),
-    "auto": (Geometric, Threshold),
+_CHANNELS: dict[str, tuple[type[GeometricChannel] | type[ThresholdChannel], ...]] = {
+    "threshold": (ThresholdChannel,),
+    "geometric": (GeometricChannel,),
+    "auto": (GeometricChannel, ThresholdChannel),
 }
 
 

@@ -8,15 +8,19 @@ from typing import cast
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.channel import Channel, IntegerChannel
-from metricldp.mechanisms.geometric import Geometric, noise_epsilon
+from metricldp.mechanisms.geometric import GeometricChannel, noise_epsilon
 from metricldp.mechanisms.joint import JointChannel
 from metricldp.mechanisms.joint_cells import Cells
 from metricldp.mechanisms.matrix_channel import MatrixChannel
-from metricldp.mechanisms.memoised_channel import Lazy, Memoised
+from metricldp.mechanisms.memoised_channel import LazyGeometricChannel, MemoisedChannel
 from metricldp.mechanisms.moments import Prior
-from metricldp.mechanisms.randomized_response import Response
-from metricldp.mechanisms.table import Table
-from metricldp.mechanisms.threshold import Threshold, ThresholdDummy, ThresholdPaper
+from metricldp.mechanisms.randomized_response import RandomizedResponseChannel
+from metricldp.mechanisms.table import TableChannel
+from metricldp.mechanisms.threshold import (
+    ThresholdChannel,
+    ThresholdDummyChannel,
+    ThresholdPaperChannel,
+)
 from metricldp.mechanisms.unary_channel import UnaryChannel
 from metricldp_core import distributions as core
 from metricldp_core.exact import WORD
@@ -36,22 +40,22 @@ def group_channel_of(
 ) -> JointChannel:
     """The channel of a group with this output distribution on its cells."""
     own: JointChannel | None = getattr(stored, "channel", None)  # baselines have their own
-    return own or Cells(sizes, cast(Table | AdditiveChannel, channel_of(stored, prior)))
+    return own or Cells(sizes, cast(TableChannel | AdditiveChannel, channel_of(stored, prior)))
 
 
 def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
     """The channel with this output distribution; a prior is for its estimator."""
     match stored:
         case core.RandomizedResponse():
-            return Response(stored)
+            return RandomizedResponseChannel(stored)
         case core.Threshold():
             return _threshold(stored)
         case core.Geometric():
             _check_noise(stored)
-            return Geometric(stored)
+            return GeometricChannel(stored)
         case core.LazyGeometric():
             _check_noise(stored.geometric)
-            return Lazy(stored)
+            return LazyGeometricChannel(stored)
         case core.Unary():
             return UnaryChannel(stored)
         case core.Matrix():
@@ -59,10 +63,10 @@ def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
                 _check_noise(noise)
             return MatrixChannel(stored)
         case core.Table():
-            return Table(stored, prior=prior)
+            return TableChannel(stored, prior=prior)
         case core.Memoised():
             first, second = channel_of(stored.first), channel_of(stored.second)
-            return Memoised(cast(IntegerChannel, first), cast(IntegerChannel, second))
+            return MemoisedChannel(cast(IntegerChannel, first), cast(IntegerChannel, second))
         case Additive():
             _check_levels(stored)
             return AdditiveChannel(stored, prior=prior)
@@ -72,10 +76,10 @@ def channel_of(stored: core.Distribution, prior: Prior = None) -> Channel:
     return own
 
 
-def _threshold(stored: core.Threshold) -> Threshold:
+def _threshold(stored: core.Threshold) -> ThresholdChannel:
     if not all(0 < 2 * flip < WORD for flip in set(stored.flips)):
         raise InvalidSpecError("threshold bits need probabilities between 0 and 1/2")
-    versions = (Threshold, ThresholdPaper, ThresholdDummy)
+    versions = (ThresholdChannel, ThresholdPaperChannel, ThresholdDummyChannel)
     return versions[stored.bits - stored.size + 1](stored)
 
 

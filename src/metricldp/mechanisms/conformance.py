@@ -24,7 +24,7 @@ from metricldp.mechanisms.base import ANY_TWO, Mechanism, Problem
 from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.fields import Column
-from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.memoised_channel import MemoisedChannel
 from metricldp.mechanisms.moments import Floats, OneHot
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.metrics import Line, Metric, Uniform
@@ -184,7 +184,7 @@ def _loss(case: _Case) -> str:
 
     Of memoised reports the ratio is that of the first randomization.
     """
-    law = _law(case.channel.first if isinstance(case.channel, Memoised) else case.channel)
+    law = _law(case.channel.first if isinstance(case.channel, MemoisedChannel) else case.channel)
     ratios = {case.channel.distribution.ratio(*pair) for pair in combinations(range(case.size), 2)}
     if case.channel.distribution.invariance == "all" and len(ratios) > 1:
         return "one ratio for all pairs is stated, but the ratios differ"

@@ -34,7 +34,7 @@ _ROUNDS = 8
 
 
 @dataclass(frozen=True)
-class Geometric(CoreChannel, IntegerChannel):
+class GeometricChannel(CoreChannel, IntegerChannel):
     """One integer: the position plus two-sided geometric noise, clipped to the domain."""
 
     distribution: core.Geometric
@@ -42,7 +42,7 @@ class Geometric(CoreChannel, IntegerChannel):
     mechanism: ClassVar[str] = "geometric"
 
     @classmethod
-    def for_epsilon(cls, size: int, epsilon: Fraction) -> Geometric:
+    def for_epsilon(cls, size: int, epsilon: Fraction) -> GeometricChannel:
         return cls(geometric_distribution(size, epsilon))
 
     @cached_property

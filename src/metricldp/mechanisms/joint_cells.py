@@ -32,7 +32,7 @@ from metricldp.mechanisms.joint import (
 )
 from metricldp.mechanisms.moments import Floats
 from metricldp.mechanisms.randomness import Randomness
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.table import TableChannel
 from metricldp_core.distributions import Distribution
 
 REPORT = ""
@@ -48,7 +48,7 @@ class Cells(JointChannel):
     """One integer, the report of a channel whose positions are cells."""
 
     sizes: Sizes
-    one: Table | AdditiveChannel
+    one: TableChannel | AdditiveChannel
 
     mechanism: ClassVar[str] = "cells"
 

@@ -36,7 +36,7 @@ import numpy.typing as npt
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.mechanisms.channel import LARGEST_EPSILON, CoreChannel, Integers, Levels
 from metricldp.mechanisms.fields import Column, Struct
-from metricldp.mechanisms.geometric import Geometric, geometric_distribution
+from metricldp.mechanisms.geometric import GeometricChannel, geometric_distribution
 from metricldp.mechanisms.moments import Floats, Independent, reached
 from metricldp.mechanisms.randomness import Randomness
 from metricldp_core import distributions as core
@@ -108,9 +108,9 @@ class MatrixChannel(CoreChannel):
         return np.array([row.low for row in self.distribution.rows], dtype=np.int64)
 
     @cached_property
-    def noises(self) -> tuple[Geometric, ...]:
+    def noises(self) -> tuple[GeometricChannel, ...]:
         """The clipped noise of each row: a geometric channel on its window."""
-        return tuple(Geometric(row.noise) for row in self.distribution.rows)
+        return tuple(GeometricChannel(row.noise) for row in self.distribution.rows)
 
     @cached_property
     def field(self) -> Struct:

@@ -29,9 +29,9 @@ from metricldp.mechanisms.extremal import (
     TightConstraints,
     has_tight_constraints,
 )
-from metricldp.mechanisms.geometric import GEOMETRIC, Geometric
-from metricldp.mechanisms.memoised_channel import Lazy, Memoised
-from metricldp.mechanisms.randomized_response import RANDOMIZED_RESPONSE, Response
+from metricldp.mechanisms.geometric import GEOMETRIC, GeometricChannel
+from metricldp.mechanisms.memoised_channel import LazyGeometricChannel, MemoisedChannel
+from metricldp.mechanisms.randomized_response import RANDOMIZED_RESPONSE, RandomizedResponseChannel
 from metricldp.metrics import Metric
 from metricldp_core import distributions as core
 from metricldp_core.distributions import Distribution
@@ -75,7 +75,7 @@ class MemoisedResponse(Mechanism):
         mechanism, distribution = self._first(problem, effort, progress)
         first = cast(IntegerChannel, channel_of(distribution))
         metric = mechanism.proved_metric(problem.metric, distribution)
-        return Memoised(first, _second(first, metric.scaled(share), share)).distribution
+        return MemoisedChannel(first, _second(first, metric.scaled(share), share)).distribution
 
     def _first(
         self, problem: Problem, effort: Effort, progress: Progress
@@ -148,7 +148,7 @@ def first_mechanism(stated: Any) -> Mechanism:
 
 
 def _second(first: IntegerChannel, kept: Metric, share: Fraction) -> IntegerChannel:
-    if isinstance(first, Geometric):
+    if isinstance(first, GeometricChannel):
         if first.size > MOST_ON_A_LINE:
             raise InvalidSpecError(
                 f"{first.size:,} positions are too many to be memoised; use a grid of at most "
@@ -156,8 +156,10 @@ def _second(first: IntegerChannel, kept: Metric, share: Fraction) -> IntegerChan
             )
         after = kept.per_step(first.size)
         before = min(after / share, LARGEST_EPSILON)
-        return Lazy.between(first.size, before, min(after, LARGEST_EPSILON * share) * (1 - SPARE))
-    if not isinstance(first, Response) and first.size > MOST_MEMOISED:
+        return LazyGeometricChannel.between(
+            first.size, before, min(after, LARGEST_EPSILON * share) * (1 - SPARE)
+        )
+    if not isinstance(first, RandomizedResponseChannel) and first.size > MOST_MEMOISED:
         raise InvalidSpecError(
             f"{first.size:,} positions are too many for this first mechanism; use at most "
             f"{MOST_MEMOISED:,}, or first = 'geometric'"
@@ -166,7 +168,7 @@ def _second(first: IntegerChannel, kept: Metric, share: Fraction) -> IntegerChan
 
 
 @lru_cache(maxsize=64)
-def _truest(first: IntegerChannel, kept: Metric) -> Response:
+def _truest(first: IntegerChannel, kept: Metric) -> RandomizedResponseChannel:
     """Response on the first's reports that keeps as many of them as one report may tell.
 
     A report y comes from x with a probability in proportion to 1 + c p(y | x), c being what is kept
@@ -187,12 +189,12 @@ def _truest(first: IntegerChannel, kept: Metric) -> Response:
     keep = floor_of((least + 1) / (least + outputs) * WORD)
     if keep * outputs <= WORD:
         raise InvalidSpecError("each is too small for 64-bit words; use a larger one")
-    return Response(core.RandomizedResponse(outputs, keep))
+    return RandomizedResponseChannel(core.RandomizedResponse(outputs, keep))
 
 
 def _beyond(first: IntegerChannel, x: int, other: int, most: Fraction) -> Fraction:
     """The largest p(y | x) - most p(y | other): floats find those that it can be."""
-    if isinstance(first, Response):
+    if isinstance(first, RandomizedResponseChannel):
         reports = np.array([x])
     else:
         chances = first.moments.probabilities

@@ -21,13 +21,13 @@ from metricldp.mechanisms.channel import CoreChannel, IntegerChannel, Integers
 from metricldp.mechanisms.exact_probability import exact_probability
 from metricldp.mechanisms.fields import Column
 from metricldp.mechanisms.geometric import (
-    Geometric,
+    GeometricChannel,
     GeometricMoments,
     geometric_distribution,
     noise_epsilon,
 )
 from metricldp.mechanisms.moments import Floats, OneHot, OneHotMatrix
-from metricldp.mechanisms.randomized_response import Response, ResponseMoments
+from metricldp.mechanisms.randomized_response import RandomizedResponseChannel, ResponseMoments
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import bernoulli, lanes, words_for
 from metricldp_core import distributions as core
@@ -45,7 +45,7 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True)
-class Lazy(CoreChannel, IntegerChannel):
+class LazyGeometricChannel(CoreChannel, IntegerChannel):
     """The position with probability keep / 2^64, or end / 2^64 at an end; else noise is added.
 
     It turns clipped geometric noise with a larger epsilon into that with a smaller one: with
@@ -60,7 +60,7 @@ class Lazy(CoreChannel, IntegerChannel):
     mechanism: ClassVar[str] = "lazy"
 
     @classmethod
-    def between(cls, size: int, before: Fraction, after: Fraction) -> Lazy:
+    def between(cls, size: int, before: Fraction, after: Fraction) -> LazyGeometricChannel:
         """The channel that makes noise with epsilon `after` of noise with a larger one."""
         a, b = (exp_bounds(-epsilon)[0] for epsilon in (before, after))
         end = a * (1 - b) / (b * (1 - a))
@@ -76,19 +76,19 @@ class Lazy(CoreChannel, IntegerChannel):
         )
         at_end = (positions == 0) | (positions == self.size - 1)
         stays = np.where(at_end, outside, inside).astype(bool)
-        moved = Geometric(self.distribution.geometric).sample(positions, randomness)
+        moved = GeometricChannel(self.distribution.geometric).sample(positions, randomness)
         return np.where(stays, positions, moved).astype(self.field.dtype)
 
     @cached_property
     def moments(self) -> OneHotMatrix:
         stays = np.full(self.size, self.distribution.keep / WORD)
         stays[[0, -1]] = self.distribution.end / WORD
-        noise = Geometric(self.distribution.geometric).moments.probabilities
+        noise = GeometricChannel(self.distribution.geometric).moments.probabilities
         return OneHotMatrix(np.diag(stays) + (1 - stays)[:, None] * noise)
 
 
 @dataclass(frozen=True)
-class Memoised(CoreChannel, IntegerChannel):
+class MemoisedChannel(CoreChannel, IntegerChannel):
     """One integer: what the second channel makes of what the first one made."""
 
     first: IntegerChannel
@@ -112,11 +112,13 @@ class Memoised(CoreChannel, IntegerChannel):
     def moments(self) -> OneHot:
         """Two randomized responses are one, and lazy noise on noise is noise; else the product."""
         first, second = self.first, self.second
-        if isinstance(first, Response) and isinstance(second, Response):
+        if isinstance(first, RandomizedResponseChannel) and isinstance(
+            second, RandomizedResponseChannel
+        ):
             p, q = (Fraction(part.distribution.keep, WORD) for part in (first, second))
             return ResponseMoments(self.size, p * q + (1 - p) * (1 - q) / (self.size - 1))
         product = first.moments.mean(second.moments.probabilities.T).T
-        if isinstance(first, Geometric) and isinstance(second, Lazy):
+        if isinstance(first, GeometricChannel) and isinstance(second, LazyGeometricChannel):
             noise = GeometricMoments(self.size, noise_epsilon(second.distribution.geometric))
             if np.allclose(product, noise.probabilities, rtol=_CLOSE, atol=0):
                 return noise
@@ -144,7 +146,7 @@ class Memoised(CoreChannel, IntegerChannel):
             pairs = zip(self._rows[x], self._rows[other], strict=True)
             return max(Fraction(max(pair), min(pair)) for pair in pairs)
         apart = np.abs(self._logs[:, x] - self._logs[:, other])
-        if isinstance(self.first, Geometric):
+        if isinstance(self.first, GeometricChannel):
             return Fraction(math.exp(float(apart.max()))) * (1 + _ABOVE)
         near = np.flatnonzero(apart >= apart.max() - _SLACK).tolist()
         ratios = (self._ratio(x, other, y) for y in near)

@@ -24,7 +24,7 @@ from metricldp_core.exact import WORD, exp_bounds, floor_of
 
 
 @dataclass(frozen=True)
-class Response(CoreChannel, IntegerChannel):
+class RandomizedResponseChannel(CoreChannel, IntegerChannel):
     """The true position with probability keep / 2^64, else uniformly one of the others."""
 
     distribution: RandomizedResponse
@@ -32,7 +32,7 @@ class Response(CoreChannel, IntegerChannel):
     mechanism: ClassVar[str] = "response"
 
     @classmethod
-    def for_epsilon(cls, size: int, epsilon: Fraction) -> Response:
+    def for_epsilon(cls, size: int, epsilon: Fraction) -> RandomizedResponseChannel:
         return cls(randomized_response(size, epsilon))
 
     def sample(self, positions: Integers, randomness: Randomness) -> Column:

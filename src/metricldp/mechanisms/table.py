@@ -25,7 +25,7 @@ from metricldp_core.exact import WORD
 
 
 @dataclass(frozen=True)
-class Table(CoreChannel, IntegerChannel):
+class TableChannel(CoreChannel, IntegerChannel):
     """One integer: the report y of position x with probability weights[x][y] / 2^64."""
 
     distribution: core.Table
@@ -35,7 +35,7 @@ class Table(CoreChannel, IntegerChannel):
     mechanism: ClassVar[str] = "table"
 
     @classmethod
-    def of(cls, weights: Sequence[Sequence[int]]) -> Table:
+    def of(cls, weights: Sequence[Sequence[int]]) -> TableChannel:
         """A row for each position; rows that do not sum to 2^64 are rejected."""
         rows = tuple(tuple(int(weight) for weight in row) for row in weights)
         for x, row in enumerate(rows):

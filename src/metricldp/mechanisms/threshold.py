@@ -3,8 +3,8 @@
 Bit k says whether x <= k and is flipped with a probability of its own. One step of x changes one
 bit, so with p = 1/(e^epsilon + 1) the report has E(x, x') = epsilon |x - x'|.
 
-There are three versions. `Threshold` leaves out the paper's m-th bit, which is 1 for everybody: the
-collector knows that and pays no noise for it. `ThresholdPaper` sends it, as section 4.1 does.
+There are three versions. `ThresholdChannel` leaves out the paper's m-th bit, which is 1 for everybody: the
+collector knows that and pays no noise for it. `ThresholdPaperChannel` sends it, as section 4.1 does.
 `ThresholdDummy`, the end of section 4.2, has one value more, which nobody holds and at which every
 function is 0; an attribute left out then costs a factor (kappa^2 - 1)/2 + 1 instead of kappa^2.
 """
@@ -31,7 +31,7 @@ from metricldp_core.exact import WORD, ceil_of, exp_bounds
 
 
 @dataclass(frozen=True)
-class Threshold(CoreChannel, BitChannel):
+class ThresholdChannel(CoreChannel, BitChannel):
     """Each bit is flipped with its own probability flips[k] / 2^64."""
 
     distribution: core.Threshold
@@ -94,7 +94,7 @@ class Threshold(CoreChannel, BitChannel):
 
 
 @dataclass(frozen=True)
-class ThresholdPaper(Threshold):
+class ThresholdPaperChannel(ThresholdChannel):
     """Section 4.1 to the letter: `size` bits, the last of which is 1 for everybody."""
 
     mechanism: ClassVar[str] = "threshold-paper"
@@ -102,7 +102,7 @@ class ThresholdPaper(Threshold):
 
 
 @dataclass(frozen=True)
-class ThresholdDummy(Threshold):
+class ThresholdDummyChannel(ThresholdChannel):
     """The end of section 4.2: `threshold-paper` for one value more, which nobody holds."""
 
     mechanism: ClassVar[str] = "threshold-dummy"
@@ -181,15 +181,15 @@ def _sign_moments(flip: int) -> tuple[float, float]:
 
 
 def threshold(size: int, epsilon: Fraction) -> core.Threshold:
-    return Threshold.for_epsilon(size, epsilon).distribution
+    return ThresholdChannel.for_epsilon(size, epsilon).distribution
 
 
 def threshold_paper(size: int, epsilon: Fraction) -> core.Threshold:
-    return ThresholdPaper.for_epsilon(size, epsilon).distribution
+    return ThresholdPaperChannel.for_epsilon(size, epsilon).distribution
 
 
 def threshold_dummy(size: int, epsilon: Fraction) -> core.Threshold:
-    return ThresholdDummy.for_epsilon(size, epsilon).distribution
+    return ThresholdDummyChannel.for_epsilon(size, epsilon).distribution
 
 
 def _mechanism(

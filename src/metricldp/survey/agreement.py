@@ -27,7 +27,7 @@ from metricldp.mechanisms.channel import Channel
 from metricldp.mechanisms.effort import DEFAULT, Effort
 from metricldp.mechanisms.extremal_search import BestMixture
 from metricldp.mechanisms.fields import Clear, Field
-from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.memoised_channel import MemoisedChannel
 from metricldp.metrics import Lp, Metric
 from metricldp.survey import files
 from metricldp.survey.blocks import USUAL, Block, Group, blocks_of, distributions_of
@@ -309,7 +309,7 @@ class Agreement:
     @property
     def _steps(self) -> int:
         """About how many elementary steps the proof takes, that of single reports included."""
-        memoised = [c.size for c in self.channels.values() if isinstance(c, Memoised)]
+        memoised = [c.size for c in self.channels.values() if isinstance(c, MemoisedChannel)]
         return certify_steps(self.client_manifest) + sum(size**3 >> 4 for size in memoised)
 
     def _check_guarantee(self) -> None:

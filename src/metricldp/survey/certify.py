@@ -12,7 +12,7 @@ import numpy as np
 
 from metricldp.attributes.answered import label, response_of
 from metricldp.basics import markup, text
-from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.memoised_channel import MemoisedChannel
 from metricldp.metrics import Metric
 from metricldp.metrics.grid import root_below
 from metricldp.survey.agreement import Agreement
@@ -212,7 +212,7 @@ def _label(survey: Agreement, names: Sequence[str], position: int) -> str:
 def one_report(survey: Agreement, name: str) -> verify.Pair | None:
     """The tightest pair of a single report, if all reports of a value together guarantee less."""
     channel, alone = survey.channels.get(name), survey.one_report(name)
-    if not isinstance(channel, Memoised) or alone is None:
+    if not isinstance(channel, MemoisedChannel) or alone is None:
         return None
     metric = alone.to_core(channel.size)
     # Pairs that are equivalent for the first randomization need not be so for a report.

@@ -18,7 +18,7 @@ from metricldp.attributes.base import Attribute
 from metricldp.basics.checks import is_line
 from metricldp.basics.errors import InvalidSpecError, InvalidValueError, QueryError
 from metricldp.basics.text import counted, guess, listed, shown, table
-from metricldp.mechanisms.memoised_channel import Memoised
+from metricldp.mechanisms.memoised_channel import MemoisedChannel
 from metricldp.metrics import Metric, added
 from metricldp.survey import files
 from metricldp.survey.agreement import Agreement
@@ -330,7 +330,9 @@ def values_in(memory: Mapping[str, int], survey: Agreement) -> dict[str, int]:
         raise InvalidSpecError(
             f"a memory is the dict that report(memory=) uses, not {type(memory).__name__}"
         )
-    found = {name: 0 for name, channel in survey.channels.items() if isinstance(channel, Memoised)}
+    found = {
+        name: 0 for name, channel in survey.channels.items() if isinstance(channel, MemoisedChannel)
+    }
     for key in (key for key in memory if isinstance(key, str)):
         fingerprint, _, rest = key.partition(" ")
         name = rest.partition(" ")[2]
@@ -352,7 +354,7 @@ def _checked_counts(counts: object, survey: Agreement, place: int) -> dict[str, 
         )
     for name, count in counts.items():
         channel = survey.channels.get(name)
-        if not isinstance(channel, Memoised):
+        if not isinstance(channel, MemoisedChannel):
             raise InvalidSpecError(
                 f"entry {place + 1} of the accountant: {shown(name)} is not a memoised attribute "
                 "of its survey"

@@ -38,7 +38,14 @@ import numpy.typing as npt
 
 from metricldp.basics.errors import InvalidSpecError
 from metricldp.lab.peers.supports import Supports
-from metricldp.mechanisms import Column, Floats, Integers, NumberChannel, Response, keep_for
+from metricldp.mechanisms import (
+    Column,
+    Floats,
+    Integers,
+    NumberChannel,
+    RandomizedResponseChannel,
+    keep_for,
+)
 from metricldp.mechanisms.moments import Exchangeable
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import uniform
@@ -84,8 +91,8 @@ class LocalHashing(Supports, NumberChannel):
         return prime_from(self.size)
 
     @cached_property
-    def response(self) -> Response:
-        return Response(RandomizedResponse(self.buckets, self.keep))
+    def response(self) -> RandomizedResponseChannel:
+        return RandomizedResponseChannel(RandomizedResponse(self.buckets, self.keep))
 
     @property
     def outputs(self) -> int:

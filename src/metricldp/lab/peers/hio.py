@@ -45,7 +45,14 @@ import numpy as np
 from metricldp.lab.peers.distribution import Baseline
 from metricldp.lab.peers.tree import Tree
 from metricldp.lab.peers.walsh import odd, power_of_two, transform
-from metricldp.mechanisms import Column, Floats, Integers, Number, Response, keep_for
+from metricldp.mechanisms import (
+    Column,
+    Floats,
+    Integers,
+    Number,
+    RandomizedResponseChannel,
+    keep_for,
+)
 from metricldp.mechanisms.joint import Columns, Functions, JointChannel, Part, People, Sizes, Term
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.sampling import uniform
@@ -148,9 +155,9 @@ class HadamardBoxes(Boxes):
         return cls(sizes, branchings, keep_for(2, epsilon), consistent)
 
     @cached_property
-    def sign(self) -> Response:
+    def sign(self) -> RandomizedResponseChannel:
         """What blurs the sign: randomized response with two values and the whole epsilon."""
-        return Response(RandomizedResponse(2, self.keep))
+        return RandomizedResponseChannel(RandomizedResponse(2, self.keep))
 
     @cached_property
     def kappa(self) -> float:

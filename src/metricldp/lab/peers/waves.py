@@ -20,13 +20,13 @@ import numpy as np
 
 from metricldp.basics.errors import CertificateError, InvalidSpecError
 from metricldp.mechanisms import Floats, Integers
-from metricldp.mechanisms.table import Table
+from metricldp.mechanisms.table import TableChannel
 from metricldp_core.exact import WORD, ceil_of, decimal_of, exp_bounds, floor_of
 
 MOST_POSITIONS = 1024
 
 
-class SquareWave(Table):
+class SquareWave(TableChannel):
     """Square Wave on positions; the decoder is that of any table, unbiased."""
 
     @classmethod
@@ -38,7 +38,7 @@ class SquareWave(Table):
         most = exp_bounds(epsilon)[0]
         reach = (epsilon * most - most + 1) / (2 * most * (most - 1 - epsilon))
         rows = wave(size, 2 * floor_of(size * reach) + 1, epsilon)
-        return cls(Table.of(rows).distribution)
+        return cls(TableChannel.of(rows).distribution)
 
 
 def wave(size: int, width: int, epsilon: Fraction, total: int = WORD) -> list[list[int]]:
