@@ -3,10 +3,11 @@
 Bit k says whether x <= k and is flipped with a probability of its own. One step of x changes one
 bit, so with p = 1/(e^epsilon + 1) the report has E(x, x') = epsilon |x - x'|.
 
-There are three versions. `ThresholdChannel` leaves out the paper's m-th bit, which is 1 for everybody: the
-collector knows that and pays no noise for it. `ThresholdPaperChannel` sends it, as section 4.1 does.
-`ThresholdDummy`, the end of section 4.2, has one value more, which nobody holds and at which every
-function is 0; an attribute left out then costs a factor (kappa^2 - 1)/2 + 1 instead of kappa^2.
+There are three versions. `ThresholdChannel` leaves out the paper's m-th bit, which is 1 for
+everybody: the collector knows that and pays no noise for it. `ThresholdPaperChannel` sends it, as
+section 4.1 does. `ThresholdDummyChannel`, the end of section 4.2, has one value more, which nobody
+holds and at which every function is 0; an attribute left out then costs a factor
+(kappa^2 - 1)/2 + 1 instead of kappa^2.
 """
 
 from __future__ import annotations
