@@ -59,6 +59,11 @@ def workload_of(workload: Any, size: int) -> Workload:
 
 
 def _mixture_of(shares: Mapping[Any, Any], size: int) -> Workload:
+    checked = _checked_shares(shares)
+    return Workload.mixture([(workload_of(name, size), share) for name, share in checked.items()])
+
+
+def _checked_shares(shares: Mapping[Any, Any]) -> dict[str, float]:
     for name, share in shares.items():
         if not is_number(share) or not 0 < share < math.inf:
             raise QueryError(f"the share of {shown(name)} is a number above 0, not {shown(share)}")
@@ -67,8 +72,7 @@ def _mixture_of(shares: Mapping[Any, Any], size: int) -> Workload:
             "a workload of several is a table of their names and shares, such as "
             f"{{ranges = 2, mean = 1}}, not {shown(dict(shares))}"
         )
-    parts = [(workload_of(name, size), float(share)) for name, share in shares.items()]
-    return Workload.mixture(parts)
+    return {name: float(share) for name, share in shares.items()}
 
 
 def checked_workload(workload: Any, size: int, ordered: bool) -> str | Workload:
@@ -140,7 +144,12 @@ def cell_workload(problem: Problem) -> CellWorkload:
         return CellWorkload(whole=completed(stated).gram())
     usual = "ranges" if problem.any_ordered else "values"
     if isinstance(workload, Mapping):
-        shares = _checked_shares(workload)
+        try:
+            parts = _checked_shares(workload)
+        except QueryError as wrong:
+            raise InvalidSpecError(str(wrong)) from None
+        largest = max(parts.values())
+        shares = {name: share / largest for name, share in parts.items()}
     else:
         shares = {usual if workload is None else workload: 1.0}
     products: list[tuple[Floats, ...]] = []
@@ -148,20 +157,6 @@ def cell_workload(problem: Problem) -> CellWorkload:
         for factors, rows in _products(name, sizes, problem.ordered, usual):
             products.append((factors[0] * (share / rows), *factors[1:]))
     return CellWorkload(tuple(products))
-
-
-def _checked_shares(workload: Mapping[Any, Any]) -> dict[str, float]:
-    for name, share in workload.items():
-        if not is_number(share) or not 0 < share < math.inf:
-            raise InvalidSpecError(
-                f"the share of {shown(name)} is a number above 0, not {shown(share)}"
-            )
-    if not workload:
-        raise InvalidSpecError(
-            "a workload of several is a table of their names and shares, not empty"
-        )
-    largest = max(workload.values())
-    return {name: float(share / largest) for name, share in workload.items()}
 
 
 def _products(
