@@ -15,6 +15,7 @@ from metricldp.answers.maximise import Run, climb, closure, ladder
 from metricldp.mechanisms import GeometricChannel, IntegerChannel, RandomizedResponseChannel
 from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.conformance import check_mechanism
+from metricldp.mechanisms.geometric import GeometricMoments
 from metricldp.mechanisms.registry import mechanism
 from metricldp.metrics import Line, Uniform
 
@@ -90,14 +91,19 @@ def test_both_ways_through_a_channel_are_transposes(name):
 
 def test_both_ways_through_a_wound_ring_are_transposes():
     exact = [[float(WOUND.probability(x, np.asarray(y))) for y in range(24)] for x in range(6)]
-    np.testing.assert_allclose(WOUND.spread(np.eye(6)), exact, atol=1e-12)
-    np.testing.assert_allclose(WOUND.chances.T, exact, atol=1e-12)
+    np.testing.assert_allclose(WOUND.moments.spread(np.eye(6)), exact, atol=1e-12)
+    np.testing.assert_allclose(WOUND.moments.probabilities, exact, atol=1e-12)
 
 
 def test_a_channel_that_spreads_in_another_way_is_refused():
-    class Twin(GeometricChannel):
+    class TwinMoments(GeometricMoments):
         def spread(self, shares):
             return super().spread(shares) * 1.01
+
+    class Twin(GeometricChannel):
+        @property
+        def moments(self):
+            return TwinMoments(self.size, self.epsilon)
 
     found = check_mechanism(mechanism_of("twin", Twin.for_epsilon), sizes=(3,), epsilons=(1.0,))
     assert [finding.what for finding in found.failures] == ["probabilities"]
