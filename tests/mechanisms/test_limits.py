@@ -138,7 +138,7 @@ def test_column_generation_reaches_the_limits_that_shaped_noise_comes_near(sizes
     for name, survey in made.items():
         (block,) = survey.blocks.values()
         boxes = Workload.product([Workload.all_ranges(size) for size in sizes])
-        near[name] = variance_of(block.channel.one.mean_square(boxes.gram()), boxes, None)
+        near[name] = variance_of(block.channel.one.moments.mean_square(boxes.gram()), boxes, None)
     known = GRIDS[sizes][epsilon]
     assert 0.999 * known < near["extremal"] < 1.01 * known
     assert 1.04 * known < near["additive"] < 1.27 * known

@@ -441,9 +441,10 @@ def test_a_probability_one_percent_off_is_not_certified(metric):
     assert all(pair.holds for pair in prove(honest, metric))
     for value in range(6):
         for side, factor in (("other", 0.99), ("own", 1.01)):
-            numbers = list(getattr(honest, side))
+            numbers = list(getattr(honest.distribution, side))
             numbers[value] = int(numbers[value] * factor)
-            broken = replace(honest, **{side: tuple(numbers)})
+            changed = replace(honest.distribution, **{side: tuple(numbers)})
+            broken = replace(honest, distribution=changed)
             assert not all(pair.holds for pair in prove(broken, metric)), (side, value)
 
 

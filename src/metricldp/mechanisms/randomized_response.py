@@ -53,6 +53,7 @@ class ResponseMoments(OneHot):
     def __init__(self, size: int, keep: Fraction) -> None:
         self.size = self.feature_count = size
         other = (1 - keep) / (size - 1)
+        self._exact_other, self._exact_gap = other, keep - other
         self._other, self._gap = float(other), float(keep - other)
         self._share = float(other / (keep - other))
 
@@ -70,6 +71,19 @@ class ResponseMoments(OneHot):
 
     def spread(self, shares: Floats) -> Floats:
         return self.mean(shares)
+
+    def mean_range_variance(self) -> float:
+        """In closed form.
+
+        Of people spread evenly all reports are equally many, so F(y) = f(y) / (p - q) - h sum f has
+        the mean square (f f (1/(p - q)^2) - 2 h/(p - q) (sum f)^2) / m + h^2 (sum f)^2. Over all
+        ranges f f adds up to m (m + 1)(m + 2)/6, and (sum f)^2 to that times (m + 1)/2.
+        """
+        m, gap = self.size, self._exact_gap
+        share = self._exact_other / gap
+        lengths, squares = Fraction(m + 2, 3), Fraction((m + 1) * (m + 2), 6)
+        mean_square = (lengths / gap**2 - 2 * share / gap * squares) / m + share**2 * squares
+        return float(mean_square - lengths / m)
 
 
 def keep_for(outcomes: int, epsilon: Fraction) -> int:
