@@ -451,8 +451,8 @@ def test_one_workload_is_predicted_from_its_rows():
 class ConstantNoise(HadamardBoxes):
     """Adds the noise of a count also where nobody is left out."""
 
-    def moment(self, functions, others=None):
-        return self._moment(functions, functions if others is None else others)
+    def second_moment(self, functions, others=None):
+        return self._second_moment(functions, functions if others is None else others)
 
 
 class WrongSecond(HadamardBoxes):

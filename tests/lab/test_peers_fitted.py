@@ -24,8 +24,8 @@ def test_cells_have_the_noise_of_optimised_unary_encoding():
     """False-alarm rate 1e-6; a tenth more error is noticed."""
     counts, people, epsilon = np.array([0, 20, 300, 1000]), 1000, 1.0
     own, other = 0.5, 1 / (math.e + 1)
-    channel = UnaryOptimised.for_epsilon(4, 1)
-    assert (channel.own[0] / WORD, channel.other[0] / WORD) == pytest.approx((own, other))
+    bits = UnaryOptimised.for_epsilon(4, 1).distribution
+    assert (bits.own[0] / WORD, bits.other[0] / WORD) == pytest.approx((own, other))
     noise = counts * own * (1 - own) + (people - counts) * other * (1 - other)
     variances = noise / (people * (own - other)) ** 2
     rng = np.random.default_rng(1)

@@ -26,6 +26,7 @@ from metricldp.lab.peers.histogram import (
 from metricldp.lab.peers.unary import UnaryOptimised, UnarySymmetric
 from metricldp.lab.peers.walsh import transform
 from metricldp.mechanisms import RandomizedResponseChannel
+from metricldp.mechanisms.channels import channel_of
 from metricldp.mechanisms.registry import mechanism
 from metricldp_core.exact import WORD
 
@@ -35,7 +36,7 @@ each_oracle = pytest.mark.parametrize("name", ORACLES)
 
 
 def build(name, size, epsilon):
-    return mechanism(name).make(size, epsilon)
+    return channel_of(mechanism(name).make(size, epsilon))
 
 
 def test_every_oracle_is_registered_under_its_own_name():

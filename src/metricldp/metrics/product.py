@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-
-import numpy as np
 
 from metricldp.metrics.base import Integers, Metric
 from metricldp.metrics.closed import common_unit
@@ -34,9 +32,9 @@ class ProductMetric(Metric):
         return common_unit([metric.step for metric in self.metrics])
 
     def distance(self, x: int, other: int) -> Fraction:
-        cells = (np.unravel_index(cell, self.sizes) for cell in (x, other))
+        cells = self._cell(x), self._cell(other)
         sides = zip(self.metrics, *cells, strict=True)
-        apart = [metric.distance(int(a), int(b)) for metric, a, b in sides]
+        apart = [metric.distance(a, b) for metric, a, b in sides]
         if self.p == 1:
             return sum(apart, Fraction(0))
         return root_below(sum((length**2 for length in apart), Fraction(0)))
@@ -55,10 +53,24 @@ class ProductMetric(Metric):
         return self._pair([metric.farthest(length) for metric, length in sides])
 
     def _pair(self, pairs: list[tuple[int, int]]) -> tuple[int, int]:
-        x, other = (
-            int(np.ravel_multi_index(cell, self.sizes)) for cell in zip(*pairs, strict=True)
-        )
+        x, other = (self._number(cell) for cell in zip(*pairs, strict=True))
         return x, other
+
+    # Cells are more than 2^63 for some groups, so numpy cannot number them.
+
+    def _cell(self, number: int) -> tuple[int, ...]:
+        """The position of each attribute in a cell."""
+        cell = []
+        for size in reversed(self.sizes):
+            number, position = divmod(number, size)
+            cell.append(position)
+        return tuple(reversed(cell))
+
+    def _number(self, cell: Sequence[int]) -> int:
+        number = 0
+        for position, size in zip(cell, self.sizes, strict=True):
+            number = number * size + position
+        return number
 
     def whole(self, size: int) -> Integers:
         raise NotImplementedError("a product metric has no table of distances")
@@ -72,7 +84,7 @@ class ProductMetric(Metric):
     def to_core(self, size: int) -> core.Metric:
         """The metric by its steps, for attributes on lines."""
         steps = tuple(self._steps())
-        apart = [self.distance(0, int(np.ravel_multi_index(step, self.sizes))) for step in steps]
+        apart = [self.distance(0, self._number(step)) for step in steps]
         unit = common_unit(apart)
         lengths = tuple(int(distance / unit) for distance in apart)
         return core.Grid(self.sizes, unit, steps, lengths)
