@@ -20,32 +20,32 @@ SLACK = 25
 
 BUDGETS = {
     # folder: (code lines at most, the same in version 0.2, reason if it is more than that)
-    "src/metricldp": (200, 203, ""),
-    "src/metricldp/answers": (6_383, 7_564, ""),
+    "src/metricldp": (202, 203, ""),
+    "src/metricldp/answers": (6_403, 7_564, ""),
     "src/metricldp/attributes": (
         1_411,
         1_346,
         "positions on a circle; bands by edges; a guarantee needs a distance; workload=; labels",
     ),
     "src/metricldp/basics": (
-        414,
+        418,
         516,
         "errors about a missing file suggest a name; messages name the type of a table",
     ),
     "src/metricldp/cli": (1_166, 1_900, ""),
     "src/metricldp/collector": (2_103, 2_206, ""),
-    "src/metricldp/collector/page": (1_244, 1_450, ""),
-    "src/metricldp/mechanisms": (5_550, 6_472, ""),
+    "src/metricldp/collector/page": (1_247, 1_450, ""),
+    "src/metricldp/mechanisms": (5_284, 6_472, ""),
     "src/metricldp/estimate": (
         1_377,
         0,
         "new: conditions, requests, tables and their text; replaces parts of answers and the page; "
         "errors of conditions state remedies; parts of tables keep simultaneous intervals",
     ),
-    "src/metricldp/lab": (1_168, 2_260, ""),
+    "src/metricldp/lab": (1_169, 2_260, ""),
     "src/metricldp/lab/audit": (1_215, 1_227, ""),
     "src/metricldp/lab/peers": (1_885, 1_898, ""),
-    "src/metricldp/metrics": (1_015, 1_019, ""),
+    "src/metricldp/metrics": (1_018, 1_019, ""),
     "src/metricldp/planning": (1_280, 1_600, ""),
     "src/metricldp/plot": (838, 1_130, ""),
     "src/metricldp/reports": (
@@ -57,7 +57,7 @@ BUDGETS = {
     "src/metricldp/store": (1_617, 2_115, ""),
     "src/metricldp/store/engines": (392, 594, ""),
     "src/metricldp/survey": (
-        1_770,
+        1_776,
         1_021,
         "explanations moved here from app, groups from mechanisms; specs; the words of format 2; "
         "labels of responses; "
@@ -72,9 +72,9 @@ BUDGETS = {
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (34_080, 36_843, ""),
+    "src": (33_907, 36_843, ""),
     "tests": (
-        47_800,
+        47_557,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names, "
         "labels of responses, groups of fits and pools, pages of the guide, wrong inputs, values "

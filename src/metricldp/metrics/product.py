@@ -53,24 +53,21 @@ class ProductMetric(Metric):
         return self._pair([metric.farthest(length) for metric, length in sides])
 
     def _pair(self, pairs: list[tuple[int, int]]) -> tuple[int, int]:
-        x, other = (self._number(cell) for cell in zip(*pairs, strict=True))
+        x, other = map(self._number, zip(*pairs, strict=True))
         return x, other
 
-    # Cells are more than 2^63 for some groups, so numpy cannot number them.
+    # Some groups have more than 2^63 cells, which numpy cannot number.
 
-    def _cell(self, number: int) -> tuple[int, ...]:
-        """The position of each attribute in a cell."""
-        cell = []
-        for size in reversed(self.sizes):
-            number, position = divmod(number, size)
-            cell.append(position)
-        return tuple(reversed(cell))
+    @property
+    def _strides(self) -> list[int]:
+        return [math.prod(self.sizes[d + 1 :]) for d in range(len(self.sizes))]
+
+    def _cell(self, number: int) -> list[int]:
+        sides = zip(self._strides, self.sizes, strict=True)
+        return [number // stride % size for stride, size in sides]
 
     def _number(self, cell: Sequence[int]) -> int:
-        number = 0
-        for position, size in zip(cell, self.sizes, strict=True):
-            number = number * size + position
-        return number
+        return sum(x * stride for x, stride in zip(cell, self._strides, strict=True))
 
     def whole(self, size: int) -> Integers:
         raise NotImplementedError("a product metric has no table of distances")
