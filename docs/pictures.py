@@ -190,7 +190,7 @@ def _draw_report(axes: Any, survey: Any, value: int) -> None:
     """The likelihood of one report for every age, relative to the least likely."""
     channel = survey.channels["age"]
     report = survey.randomize({"age": [value]}, randomness=Randomness.seeded(1))
-    likelihood = np.exp(channel.log_chances(report.column("age").to_numpy())[0])
+    likelihood = np.exp(channel.log_likelihood(report.column("age").to_numpy())[0])
     axes.step(range(100), likelihood / likelihood.min(), where="mid", color=INK, linewidth=1.4)
     axes.axvline(value, color=TRUTH, linewidth=1.2)
     axes.text(value + 2, 22.5, f"true age {value}", color=TRUTH, fontsize=SMALL)
