@@ -40,7 +40,9 @@ def cached_search(search: Callable[P, R]) -> Callable[P, R]:
         if not CACHE.enabled:
             return search(*args, **kwargs)
         key = search.__qualname__, content((args, kwargs))
-        result: R = CACHE.results.pop(key) if key in CACHE.results else search(*args, **kwargs)
+        result: R | None = CACHE.results.pop(key, None)
+        if result is None:
+            result = search(*args, **kwargs)
         CACHE.results[key] = result
         while len(CACHE.results) > CACHE.size:
             CACHE.results.popitem(last=False)
