@@ -123,9 +123,10 @@ def report_signs(survey: Agreement, reports: pa.Table) -> list[Whole]:
     """The rows of all R_i: for each attribute, the signs of each report, (n, m_d)."""
     signs = []
     for name, channel in survey.channels.items():
-        if channel.mechanism not in _LITERAL:
+        mechanism = survey.mechanisms[name].name
+        if mechanism not in _LITERAL:
             raise QueryError(
-                f"{name} is blurred by {channel.mechanism}; section 4.1 is about threshold-paper"
+                f"{name} is randomized by {mechanism}; section 4.1 is about threshold-paper"
             )
         found = [channel.features(batch[name]) for batch in batches(reports)]
         signs.append(np.concatenate([np.zeros((0, channel.bits)), *found]).astype(np.int64))

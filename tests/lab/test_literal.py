@@ -322,5 +322,5 @@ def test_wrong_shapes_and_mechanisms_are_refused():
         literal.index((4,), (3,))
     survey = survey_of((3,), (1,), "geometric")
     _, reports = some_reports(survey, 5, 1)
-    with pytest.raises(QueryError, match="v0 is blurred by geometric"):
+    with pytest.raises(QueryError, match="v0 is randomized by geometric"):
         literal.observations(survey, reports)

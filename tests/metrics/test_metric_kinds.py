@@ -441,9 +441,9 @@ def test_a_channel_for_a_larger_metric_is_rejected(kind, mechanism):
 @pytest.mark.parametrize("larger", ["scaled", "one pair", "another kind"])
 def test_a_survey_built_on_a_larger_metric_is_not_certified(kind, larger, monkeypatch):
     """The proof is about the metric of the attribute, not about the one of the design."""
-    from metricldp.survey import agreement as room
+    from metricldp.survey import design
 
-    def kept(a, share):
+    def larger_metric(a, share):
         metric = a.distances.scaled(share)
         if larger == "scaled":
             return metric.scaled(Fraction(1001, 1000))
@@ -454,7 +454,7 @@ def test_a_survey_built_on_a_larger_metric_is_not_certified(kind, larger, monkey
         said[pair] *= 2
         return tightened(said, range(a.size))[0]
 
-    monkeypatch.setattr(room, "_kept", kept)
+    monkeypatch.setattr(design, "metric_on_positions", larger_metric)
     certificate = Survey.design({"v": attribute(kind)}).certify()
     assert not certificate.holds
     assert not certificate.proofs[0].tightest.holds

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -55,8 +55,6 @@ class AdditiveChannel(CoreChannel, IntegerChannel):
     distribution: Additive
     prior: Prior = field(default=None, kw_only=True)
     """The distribution of positions for which the estimator is best; None is uniform."""
-
-    mechanism: ClassVar[str] = "additive"
 
     @classmethod
     def of(

@@ -49,6 +49,7 @@ class Channel(ABC):
     """The way of one attribute from private positions to reports and their features."""
 
     mechanism: ClassVar[str]
+    """The name of a baseline, or of a version of threshold bits."""
     size: int
     """The number of positions."""
     is_bits: ClassVar[bool] = False

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +38,6 @@ class GeometricChannel(CoreChannel, IntegerChannel):
     """One integer: the position plus two-sided geometric noise, clipped to the domain."""
 
     distribution: core.Geometric
-
-    mechanism: ClassVar[str] = "geometric"
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> GeometricChannel:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -49,8 +49,6 @@ class Cells(JointChannel):
 
     sizes: Sizes
     one: TableChannel | AdditiveChannel
-
-    mechanism: ClassVar[str] = "cells"
 
     @cached_property
     def fields(self) -> Mapping[Part, Number]:

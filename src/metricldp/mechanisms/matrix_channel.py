@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -61,8 +61,6 @@ class MatrixChannel(CoreChannel):
     """
 
     distribution: core.Matrix
-
-    mechanism: ClassVar[str] = "matrix"
 
     @classmethod
     def of(

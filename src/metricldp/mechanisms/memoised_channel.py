@@ -13,7 +13,6 @@ import operator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -57,8 +56,6 @@ class LazyGeometricChannel(CoreChannel, IntegerChannel):
 
     distribution: core.LazyGeometric
 
-    mechanism: ClassVar[str] = "lazy"
-
     @classmethod
     def between(cls, size: int, before: Fraction, after: Fraction) -> LazyGeometricChannel:
         """The channel that makes noise with epsilon `after` of noise with a larger one."""
@@ -94,8 +91,6 @@ class MemoisedChannel(CoreChannel, IntegerChannel):
     first: IntegerChannel
     second: IntegerChannel
     """On the reports of the first, which are its positions."""
-
-    mechanism: ClassVar[str] = "memoised"
 
     def sample(self, positions: Integers, randomness: Randomness) -> Column:
         once = self.first.sample(positions, randomness)

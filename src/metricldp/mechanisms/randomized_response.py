@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -28,8 +27,6 @@ class RandomizedResponseChannel(CoreChannel, IntegerChannel):
     """The true position with probability keep / 2^64, else uniformly one of the others."""
 
     distribution: RandomizedResponse
-
-    mechanism: ClassVar[str] = "response"
 
     @classmethod
     def for_epsilon(cls, size: int, epsilon: Fraction) -> RandomizedResponseChannel:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,8 +30,6 @@ class TableChannel(CoreChannel, IntegerChannel):
     distribution: core.Table
     prior: Prior = field(default=None, kw_only=True)
     """The distribution of positions for which the estimator is best; None is uniform."""
-
-    mechanism: ClassVar[str] = "table"
 
     @classmethod
     def of(cls, weights: Sequence[Sequence[int]]) -> TableChannel:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -49,8 +49,6 @@ class UnaryChannel(CoreChannel, BitChannel):
     """A bit for each value: 1 with probability own[k] / 2^64 for k itself, else other[k] / 2^64."""
 
     distribution: Unary
-
-    mechanism: ClassVar[str] = "unary"
 
     @classmethod
     def of(cls, own: Sequence[int], other: Sequence[int]) -> Self:
