@@ -23,7 +23,7 @@ from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.registry import build
 from metricldp.mechanisms.table import TableChannel
 from metricldp.metrics import Line
-from metricldp_core.distributions import ThresholdChannel as ThresholdBits
+from metricldp_core.distributions import Threshold as ThresholdBits
 from metricldp_core.exact import WORD
 
 CHANNELS = {

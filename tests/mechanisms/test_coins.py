@@ -23,7 +23,7 @@ from metricldp.mechanisms import sampling as draws
 from metricldp.mechanisms.exact_probability import noise_probability, noise_tail
 from metricldp.mechanisms.geometric import add_noise, geometric_distribution
 from metricldp.mechanisms.sampling import bernoulli, lanes, uniform
-from metricldp_core.distributions import ThresholdChannel as ThresholdBits
+from metricldp_core.distributions import Threshold as ThresholdBits
 from metricldp_core.exact import WORD
 from metricldp_core.random_words import Words
 

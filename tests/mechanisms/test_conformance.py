@@ -19,7 +19,7 @@ from metricldp.mechanisms.randomized_response import ResponseMoments
 from metricldp.mechanisms.registry import mechanism
 from metricldp.mechanisms.table import TableChannel
 from metricldp.metrics import Line, Uniform
-from metricldp_core.distributions import GeometricChannel as GeometricNoise
+from metricldp_core.distributions import Geometric as GeometricNoise
 from metricldp_core.distributions import RandomizedResponse
 from metricldp_core.exact import WORD, exp_bounds
 

@@ -19,7 +19,7 @@ from metricldp.mechanisms import (
 from metricldp.mechanisms.additive_channel import AdditiveChannel
 from metricldp.mechanisms.moments import Independent, OneHotMatrix
 from metricldp.mechanisms.table import TableChannel
-from metricldp_core.distributions import ThresholdChannel as ThresholdBits
+from metricldp_core.distributions import Threshold as ThresholdBits
 from metricldp_core.exact import WORD
 
 ONE = Fraction(1)

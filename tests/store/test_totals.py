@@ -309,7 +309,7 @@ def test_the_bytes_of_the_file(tmp_path):
     data = (tmp_path / "t.totals").read_bytes()
     first, header, rest = data.split(b"\n", 2)
     assert first == b"metricldp-totals 1"
-    shapes = [[c.features for c in survey.channels.values()], [2]]
+    shapes = [[c.moments.feature_count for c in survey.channels.values()], [2]]
     (number,) = parquet.numbered(tally.store.counted, "")
     assert header.decode("utf-8") == (
         f'{{"collections":["{number}"],"fingerprint":"{survey.fingerprint}","keep":[["größe","b"],["b"]],"n":3,'
