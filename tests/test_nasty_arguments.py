@@ -471,7 +471,7 @@ RICH = {
             "levels": ["x", "y"],
             "epsilon": 1,
             "metric": {"kind": "sensitive-set", "values": ["x"]},
-            "mechanism": {"name": "unary", "bits": [[0.05, 0.05], [0.05, 0.05]]},
+            "mechanism": "unary",
         },
         "e": {
             "kind": "continuous",

@@ -136,7 +136,7 @@ LIKELIHOODS = [
 ]
 
 
-@pytest.mark.parametrize("channel", LIKELIHOODS, ids=lambda channel: channel.mechanism)
+@pytest.mark.parametrize("channel", LIKELIHOODS, ids=lambda channel: type(channel).__name__)
 def test_likelihoods_of_columns_are_those_of_the_integers(channel):
     """In any order, and the same report more than once."""
     every = channel.every_report()
@@ -148,8 +148,10 @@ def test_likelihoods_of_columns_are_those_of_the_integers(channel):
         np.testing.assert_allclose(found, logs, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", [ThresholdChannel, GeometricChannel])
-def test_epsilon_beyond_64_changes_nothing(kind):
-    channel = build(kind.mechanism, 5, Line(Fraction(100)))
+@pytest.mark.parametrize(
+    ("name", "kind"), [("threshold", ThresholdChannel), ("geometric", GeometricChannel)]
+)
+def test_epsilon_beyond_64_changes_nothing(name, kind):
+    channel = build(name, 5, Line(Fraction(100)))
     assert channel == kind.for_epsilon(5, Fraction(64))
     assert channel.field.bits == channel.bits
