@@ -504,7 +504,6 @@ RICH = {
                 "name": "matrix",
                 "workload": "ranges",
                 "strategy": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-                "epsilons": 0.01,
                 "reach": 2,
             },
         },
