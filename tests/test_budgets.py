@@ -35,7 +35,7 @@ BUDGETS = {
     "src/metricldp/cli": (1_166, 1_900, ""),
     "src/metricldp/collector": (2_103, 2_206, ""),
     "src/metricldp/collector/page": (1_247, 1_450, ""),
-    "src/metricldp/mechanisms": (5_277, 6_472, ""),
+    "src/metricldp/mechanisms": (5_281, 6_472, ""),
     "src/metricldp/estimate": (
         1_377,
         0,
@@ -72,9 +72,9 @@ BUDGETS = {
 }
 TREES = {
     # whole trees, with all folders below them
-    "src": (33_897, 36_843, ""),
+    "src": (33_901, 36_843, ""),
     "tests": (
-        47_558,
+        47_560,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names, "
         "labels of responses, groups of fits and pools, pages of the guide, wrong inputs, values "

@@ -20,7 +20,7 @@ from metricldp.basics.checks import flag
 from metricldp.basics.errors import InvalidSpecError, InvalidValueError, WeakGuaranteeWarning
 from metricldp.basics.progress import Progress, bar_unless, silent
 from metricldp.basics.text import shown
-from metricldp.mechanisms.effort import DEFAULT, Effort
+from metricldp.mechanisms.effort import DEFAULT, Effort, checked_effort
 from metricldp.mechanisms.randomness import Randomness
 from metricldp.mechanisms.workloads import Workload
 from metricldp.metrics import Lp
@@ -69,7 +69,7 @@ class Survey(Agreement):
         terminal shows a bar. A WeakGuaranteeWarning names guarantees above e^3 for values that the
         spec calls close, e^10 for any two values of an attribute, or e^20 for any two respondents.
         """
-        survey = cls._designed(spec, progress, effort)
+        survey = cls._designed(spec, progress, checked_effort(effort))
         if weak := weak_guarantees(survey):
             message = "\n  ".join(["weak privacy guarantee", *weak])
             warnings.warn(message, WeakGuaranteeWarning, stacklevel=2)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from metricldp.basics.errors import InvalidSpecError
+from metricldp.basics.text import shown
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -17,3 +20,9 @@ class Effort:
 
 
 DEFAULT = Effort()
+
+
+def checked_effort(effort: object) -> Effort:
+    if not isinstance(effort, Effort):
+        raise InvalidSpecError(f"effort is Effort(scale, seed, seconds), not {shown(effort)}")
+    return effort
