@@ -75,7 +75,7 @@ TREES = {
     # whole trees, with all folders below them
     "src": (34_300, 36_843, ""),
     "tests": (
-        48_096,
+        48_106,
         39_020,
         "longer public names wrap lines; tests of tables, requests, specs, commands, public names, "
         "labels of responses, groups of fits and pools, pages of the guide, wrong inputs, values "

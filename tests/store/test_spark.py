@@ -99,12 +99,22 @@ def test_frames_tables_and_refusals(tmp_path, spark):
             == whole
         )
     table = reports(survey, 50, 1)
-    wrong = table.set_column(0, "a", pa.array([b"\xff"] * 50, pa.binary(1)))
-    possible = "a value in column '{}' that no report of this survey can have"
+    wrong = table.set_column(0, "a=report", pa.array([b"\xff"] * 50, pa.binary(1)))
+    possible = "a value in column '{}=report' that no report of this survey can have"
     for column, changed, message, reason in (
         ("a", wrong, possible.format("a"), "range"),
-        ("b", table.set_column(1, "b", pa.array([0] * 49 + [200])), possible.format("b"), "range"),
-        ("c", table.set_column(2, "c", pa.array([None] * 50, pa.uint8())), "empty row", "missing"),
+        (
+            "b",
+            table.set_column(1, "b=report", pa.array([0] * 49 + [200])),
+            possible.format("b"),
+            "range",
+        ),
+        (
+            "c",
+            table.set_column(2, "c=report", pa.array([None] * 50, pa.uint8())),
+            "empty row",
+            "missing",
+        ),
     ):
         path = tmp_path / f"{column}.parquet"
         pa.parquet.write_table(changed.replace_schema_metadata(None), path)
