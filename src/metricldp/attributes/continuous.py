@@ -310,16 +310,12 @@ class Continuous(Interval, OnLine):
         found = np.diff(self.bin_edges)
         return float(found.min()), float(found.max())
 
-    @property
+    @cached_property
     def bin_edges(self) -> npt.NDArray[np.float64]:
         """The size + 1 edges; bin k holds edges[k] <= v < edges[k+1], the last its upper end.
 
         As they were placed, or as the core computes them.
         """
-        return self._bin_edges
-
-    @cached_property
-    def _bin_edges(self) -> npt.NDArray[np.float64]:
         if self.edges is not None:
             return np.array(self.edges)
         return np.array(Bins("", low=self.low, high=self.high, bins=self.size).edges)
